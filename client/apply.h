@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * From an environment and a snapshot to a new environment and the list of what changed: DESIGN sections 5
+ * and 6. Pure: reads the given array, builds a new one, touches no global. libcudaenv stores the new array to environ with one
+ * atomic store; `cudaenvctl exec` passes it to execve.
+ *
+ * Cases, by the process's CUDAENV_SNAPSHOT (token) and CUDAENV_APPLIED (marks):
+ *   keep    token equals the snapshot's digest and marks are present: the environment is as the parent left it. Nothing is
+ *           changed (what a program changed or deleted stays so, force included); the list only says what stands.
+ *   start   otherwise. First every marked variable whose value still has our hash is taken back (a list loses the elements we
+ *           put in), then the rules are applied as at a job's start. Marks of another snapshot or host work the same.
+ *
+ * Marks: CUDAENV_APPLIED=NAME:hhhh[:N:M],...  hhhh = digest_mark() of the value as four hex digits; N and M: list elements
+ * that we put before and after. Names set, replaced or extended by us are marked; nothing else.
+ * Token: CUDAENV_SNAPSHOT=DIGEST, CUDAENV_PROFILE=name; set in case start, also when no variable changed.
+ */
+
+#include "client/cudaenv.h"
+#include "common/snapshot.h"
+
+enum { APPLY_EXEC = 1u << 0 }; /* set LD_*, PYTHON* and the other too-late names as well */
+
+struct apply_change {
+	const char *name;  /* into the snapshot's text or the result's own memory */
+	const char *value; /* value that now stands in the new environment; NULL: absent there */
+	enum cudaenv_state state;
+	bool changed; /* differs from the old environment: os.environ must follow */
+};
+
+struct applied {
+	char **env;         /* the new array, NULL-terminated; NULL in case keep with nothing changed */
+	char *strings;      /* arena of the new strings; env points into it and into the old strings */
+	struct apply_change *changes; /* snapshot's variables in order, then taken-back ones, then the CUDAENV_ names */
+	size_t n_changes;
+};
+
+/* ENV: the old array. UID: 0 gets no toolkit PATH. MOUNT_ROOT_EXISTS for the toolkit is checked here by access(2) of
+ * snapshot->toolkit_root. 0, -ENOMEM. */
+int apply(char *const *env, const struct snapshot *snapshot, uid_t uid, unsigned flags,
+	  struct applied *ret);
+/* Frees everything; after a store to environ call applied_release() first, which gives up env and strings. */
+void applied_done(struct applied *a);
+void applied_release(struct applied *a);
+
+/* A name that acts only before the program starts. */
+bool apply_too_late(const char *name);

@@ -1,0 +1,19 @@
+## client/: libcudaenv; its code is libclient.la, which the Python extension and cudaenvctl link as well
+noinst_LTLIBRARIES += client/libclient.la
+client_libclient_la_SOURCES = \
+	client/apply.c client/apply.h \
+	client/cudaenv.h \
+	client/fetch.c client/fetch.h \
+	client/start.c
+client_libclient_la_LIBADD = common/libcommon.la
+
+include_HEADERS = client/cudaenv.h
+lib_LTLIBRARIES += libcudaenv.la
+libcudaenv_la_SOURCES =
+libcudaenv_la_LIBADD = client/libclient.la
+libcudaenv_la_LDFLAGS = $(AM_LDFLAGS) $(NO_UNDEFINED) -version-info 0:0:0 \
+	-Wl,--version-script=$(top_srcdir)/client/libcudaenv.map
+EXTRA_libcudaenv_la_DEPENDENCIES = client/libcudaenv.map
+EXTRA_DIST += client/libcudaenv.map
+pkgconfigdir = $(libdir)/pkgconfig
+nodist_pkgconfig_DATA = client/libcudaenv.pc

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The published rules: which digest a new job gets, and where jobs end. Written by the manager, read by the broker
+ * and by every client that decides alone: the same function in both gives the same answer.
+ *
+ *   cudaenv-assign 1
+ *   generation 12                    grows with each publication
+ *   mode on                          off | observe | on
+ *   default DIGEST                   or none
+ *   rule vllm DIGEST                 [assign vllm] in file order; DIGEST or none
+ *   when unit vllm@*.service         conditions of the rule above: all kinds named must hold,
+ *   when uid 1000                    of one kind any one. Kinds: unit, uid, gid, exe, cgroup.
+ *   boundary sshd                    glob on comm: nothing at or above such a process counts
+ *   supervisor slurmd.service        glob on unit name: such a unit is not one job
+ *   end                              missing: the file is cut, and not believed
+ */
+
+#include "common/digest.h"
+#include "common/runtime.h"
+
+#define ASSIGN_MAX_BYTES ((size_t)256 * 1024)
+
+enum mode { MODE_OFF, MODE_OBSERVE, MODE_ON };
+
+const char *mode_name(enum mode mode);
+/* 0 or -EINVAL. */
+int mode_parse(const char *s, enum mode *ret);
+
+struct assign_line; /* one line after the header */
+
+struct assign {
+	char *text;
+	uint64_t generation;
+	enum mode mode;
+	char fallback[DIGEST_SIZE]; /* of "default"; "" for none */
+	struct assign_line *lines;
+	size_t n_lines;
+};
+
+/* What the rules look at. Unknown strings are NULL and match nothing. */
+struct assign_subject {
+	uid_t uid;
+	const gid_t *gids; /* effective and supplementary */
+	size_t n_gids;
+	const char *unit;   /* "vllm@1.service", from the cgroup path */
+	const char *cgroup; /* full path */
+	const char *exe;
+};
+
+/* 0, -EBADMSG with *ret_line (1-based, may be NULL), -EPROTONOSUPPORT, -EFBIG, -ENOMEM. BYTES are copied. */
+int assign_parse(const char *bytes, size_t size, struct assign **ret, unsigned *ret_line);
+struct assign *assign_free(struct assign *a);
+/* Reads RT's file "assign". Errors of runtime_read() and assign_parse(). */
+int assign_load(const struct runtime *rt, struct assign **ret);
+
+/* Digest for a new job ("" for none); *ret_rule the rule's name or NULL for the default. Pointers live as long as A. */
+const char *assign_choose(const struct assign *a, const struct assign_subject *subject,
+			  const char **ret_rule);
+bool assign_is_boundary(const struct assign *a, const char *comm);
+bool assign_is_supervisor(const struct assign *a, const char *unit);
+
+static inline void assign_freep(struct assign **a)
+{
+	if (*a)
+		(void)assign_free(*a);
+}
