@@ -1,2 +1,8 @@
 ## tests/: what belongs to no single module; unit tests and fuzzers stand in the local.mk of what they test
-EXTRA_DIST += tests/fuzz/corpus tests/fuzz/replay.c
+EXTRA_DIST += tests/fuzz/corpus tests/fuzz/replay.c tests/integration tests/data
+
+# Runs on an installed tree, so it is no part of `make check` (and of distcheck); ./dev test runs both.
+integration: all
+	SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' PYTEST='$(PYTEST)' \
+		$(top_srcdir)/tests/integration/run.sh $(PYTEST_ARGS)
+.PHONY: integration
