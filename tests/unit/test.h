@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * Unit tests: TEST(name) { check(...); } and TEST_MAIN at the end. Each test runs in file order in one process; a
- * failed check prints where and ends the program with status 1. skip("reason") from a test counts it as skipped.
+ * Unit tests: TEST(name) { check(...); } and TEST_MAIN at the end. Each test runs in file order in
+ * one process; a failed check prints where and ends the program with status 1. skip("reason") from
+ * a test counts it as skipped.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -64,5 +65,7 @@ static int test_skipped;
 			fflush(stdout);                                                            \
 			t->run();                                                                  \
 		}                                                                                  \
+		if (test_skipped > 0)                                                              \
+			printf("%d skipped\n", test_skipped);                                      \
 		return 0;                                                                          \
 	}
