@@ -1,0 +1,166 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Benchmarks: every figure beside a baseline of the same run, interleaved; medians and ratios. ./dev bench runs it.
+
+  bench/run.py BUILD [starts|fetch|storm|down ...]
+"""
+import os
+import pathlib
+import platform
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+os.environ.setdefault("CUDAENV_TEST_PREFIX", str(BUILD / "root"))
+os.environ.setdefault("SRCDIR", str(TOP))
+sys.path.insert(0, str(TOP / "tests/integration"))
+sys.dont_write_bytecode = True
+import pythons  # noqa: E402
+from node import PCIE8, Node, clean_environ  # noqa: E402
+
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "200"))
+CLIENT = BUILD / "bench/bench-client"
+
+# The file that people write by hand, from the story that this project should end.
+BY_HAND = "\nimport os\n" + "".join(f"os.environ.setdefault({k!r}, {v!r})\n" for k, v in PCIE8.items())
+
+
+def start_usec(exe, env):
+    begin = time.perf_counter_ns()
+    pid = os.posix_spawn(exe, [exe, "-c", "pass"], env)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0
+    return (time.perf_counter_ns() - begin) / 1000
+
+
+def interleave(cases, rounds):
+    """cases: name -> function returning microseconds. Runs them in a new random order each round; returns name -> list."""
+    times = {name: [] for name in cases}
+    for name, case in cases.items():
+        for _ in range(5):
+            case()
+    for _ in range(rounds):
+        for name in random.sample(list(cases), len(cases)):
+            times[name].append(cases[name]())
+    return times
+
+
+def report(title, times, baseline):
+    base = statistics.median(times[baseline])
+    print(f"\n{title} ({len(times[baseline])} rounds, interleaved)")
+    for name, values in times.items():
+        median = statistics.median(values)
+        p90 = sorted(values)[len(values) * 9 // 10]
+        # The difference of each pair, since the machine drifts during a run.
+        paired = statistics.median(a - b for a, b in zip(values, times[baseline]))
+        print(f"  {name:34} median {median:9.0f} us  p90 {p90:9.0f} us  ratio {median / base:5.3f}  added {paired:+8.0f} us")
+
+
+def fields(*command, env):
+    out = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return dict(line.split(" ", 1) for line in out.splitlines())
+
+
+class Bench:
+    def __init__(self, root):
+        self.root = root
+        (root / "node").mkdir()
+        self.node = Node(root / "node")
+        self.node.profile("pcie8", (TOP / "tests/data/profiles/pcie8.ini").read_text())
+        self.node.start()
+        self.node.ctl("use", "pcie8")
+        self.node.ctl("on")
+
+    def base(self, name, python, hook=False, by_hand=False):
+        exe = pythons.copy_base(python, self.root / name)
+        library = self.root / name / f"lib/python{python.xy}"
+        if by_hand:
+            with open(library / "sitecustomize.py", "a") as f:
+                f.write(BY_HAND)
+        env = {k: v for k, v in clean_environ().items()}
+        subprocess.run([exe, "-m", "compileall", "-q", str(library / "sitecustomize.py")], env=env, check=False,
+                       stdout=subprocess.DEVNULL)
+        if hook:
+            self.node.ctl("python", "install", "--python", exe)
+        return str(exe)
+
+    def python(self):
+        python = next((p for p in pythons.ALL if str(p).startswith("debian-")), pythons.ALL[0])
+        print(f"interpreter: {python}")
+        return python
+
+    def starts(self):
+        python = self.python()
+        env = clean_environ()
+        plain = self.base("plain", python)
+        hand = self.base("hand", python, by_hand=True)
+        hook = self.base("hook", python, hook=True)
+        report("(a) interpreter start: base", interleave(
+            {"none": lambda: start_usec(plain, env), "hand-written sitecustomize": lambda: start_usec(hand, env),
+             "hook": lambda: start_usec(hook, env)}, ROUNDS), "none")
+        plain = str(pythons.make_venv(python.exe, self.root / "venv-plain"))
+        hook = str(pythons.make_venv(python.exe, self.root / "venv-hook"))
+        self.node.ctl("python", "install", "--python", hook)
+        report("(a) interpreter start: venv", interleave(
+            {"none": lambda: start_usec(plain, env), "hook (.pth)": lambda: start_usec(hook, env)}, ROUNDS), "none")
+
+    def fetch(self):
+        f = fields(CLIENT, "fetch", str(ROUNDS * 10), env=self.node.environ())
+        print(f"\n(b) fetch, parent registered, {ROUNDS * 10} clients, answer of {f['answer_bytes']} bytes")
+        for p in ("p50", "p99"):
+            broker, bare = float(f["broker_" + p]), float(f["bare_" + p])
+            print(f"  {p}: broker {broker:8.1f} us  minimal server {bare:8.1f} us  ratio {broker / bare:5.2f}")
+
+    def storm(self):
+        digest = self.node.json("status")["digest"]
+        f = fields(CLIENT, "storm", "1000", env=self.node.environ())
+        right = "all with the right digest" if f["other_digest"] == "0" and f["digest"] == digest else "WRONG DIGESTS"
+        print(f"\n(c) {f['starts']} starts at once: {f['by_broker']} answered by the broker, {f['alone']} decided alone, "
+              f"{f['failed']} failed; {right}")
+        print(f"  cudaenv_start: p50 {f['start_p50']} us  p99 {f['start_p99']} us")
+
+    def down(self):
+        python = self.python()
+        env = clean_environ()
+        plain = self.base("plain-down", python)
+        hook = self.base("hook-down", python, hook=True)
+        rounds = max(ROUNDS // 4, 20)
+        pieces = [self.node.process.pid, self.node.broker_pid()]
+
+        def paired(title):
+            report(title, interleave({"none": lambda: start_usec(plain, env), "hook": lambda: start_usec(hook, env)}, rounds),
+                   "none")
+        paired("(d) everything up")
+        for pid in pieces:
+            os.kill(pid, signal.SIGSTOP)
+        paired("(d) everything frozen (SIGSTOP)")
+        for pid in pieces:
+            os.kill(pid, signal.SIGCONT)
+        self.node.stop(signal.SIGKILL)
+        paired("(d) everything dead (SIGKILL)")
+        shutil.rmtree(self.node.run)
+        paired("(d) absent (no runtime directory)")
+
+
+def main():
+    wanted = sys.argv[2:] or ["starts", "fetch", "storm", "down"]
+    print(f"{platform.platform()}, {os.cpu_count()} cores")
+    root = pathlib.Path(tempfile.mkdtemp(prefix="cudaenv-bench-"))
+    root.chmod(0o755)
+    bench = Bench(root)
+    try:
+        for name in wanted:
+            getattr(bench, name)()
+    finally:
+        bench.node.stop()
+        shutil.rmtree(root)
+
+
+main()
