@@ -15,6 +15,14 @@ common_libprofile_la_SOURCES = \
 	common/finding.c common/finding.h \
 	common/ini.c common/ini.h \
 	common/paths.c common/paths.h \
-	common/profile.c common/profile.h
+	common/profile.c common/profile.h common/profile-internal.h \
+	common/profile-check.c \
+	common/profile-join.c \
+	common/profile-list.c common/profile-list.h \
+	common/profile-names.c common/profile-names.h \
+	common/profile-path.c common/profile-path.h \
+	common/profile-set.c \
+	common/profile-text.c common/profile-text.h \
+	common/profile-toolkit.c
 common_libprofile_la_CFLAGS = $(AM_CFLAGS) $(INIH_CFLAGS) $(CRYPTO_CFLAGS)
 common_libprofile_la_LIBADD = common/libcommon.la $(INIH_LIBS) $(CRYPTO_LIBS)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What a variable's name alone says: whether a profile may have it, and whether a process that has
+ * started already can still be given it. Tables, no state.
+ */
+
+#include <stdbool.h>
+
+/* Looks like a secret (..._TOKEN, ..._SECRET, ..._PASSWORD, ..._API_KEY, ...): refused, value never
+ * shown. */
+bool profile_name_is_secret(const char *name);
+/* Belongs to the scheduler, the rank, the login or the service manager (CUDA_VISIBLE_DEVICES, RANK,
+ * MASTER_ADDR, SLURM_*, HOME, ...): refused. */
+bool profile_name_is_reserved(const char *name);
+/* cudaenv's own (CUDAENV_*): refused. */
+bool profile_name_is_own(const char *name);
+/* Acts only before a program starts (LD_*, PYTHON*, ...): the start hook cannot set it, exec and
+ * the exports do. */
+bool profile_name_is_late(const char *name);
+/* A list of directories in which an empty element means the working directory (PATH,
+ * LD_LIBRARY_PATH, ...). */
+bool profile_name_is_search_path(const char *name);
+/* Exactly one path (CUDA_HOME, TRITON_PTXAS_PATH, ...). */
+bool profile_name_is_one_path(const char *name);
