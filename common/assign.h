@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * The published rules: which digest a new job gets, and where jobs end. Written by the manager, read by the broker
- * and by every client that decides alone: the same function in both gives the same answer.
+ * The published rules: which digest a new job gets, and where jobs end. Written by the manager,
+ * read by the broker and by every client that decides alone: the same function in both gives the
+ * same answer.
  *
  *   cudaenv-assign 1
  *   generation 12                    grows with each publication
@@ -15,12 +16,19 @@
  *   boundary sshd                    glob on comm: nothing at or above such a process counts
  *   supervisor slurmd.service        glob on unit name: such a unit is not one job
  *   end                              missing: the file is cut, and not believed
+ *
+ * In this order: header lines, rules with their conditions, boundaries, supervisors. No rule's
+ * name, boundary or supervisor twice, at most ASSIGN_MAX_EACH of each. Names of rules as of
+ * profiles (snapshot_label_valid()). Globs: * ? [a-z] [!a-z] \c, bytes without regard to the
+ * locale, * also over '/'; no control characters.
  */
 
 #include "common/digest.h"
 #include "common/runtime.h"
 
 #define ASSIGN_MAX_BYTES ((size_t)256 * 1024)
+#define ASSIGN_MAX_LINES 8192 /* after the header */
+#define ASSIGN_MAX_EACH  512
 
 enum mode { MODE_OFF, MODE_OBSERVE, MODE_ON };
 
@@ -49,13 +57,15 @@ struct assign_subject {
 	const char *exe;
 };
 
-/* 0, -EBADMSG with *ret_line (1-based, may be NULL), -EPROTONOSUPPORT, -EFBIG, -ENOMEM. BYTES are copied. */
+/* 0, -EBADMSG with *ret_line (1-based, may be NULL), -EPROTONOSUPPORT, -EFBIG, -ENOMEM. BYTES are
+ * copied. */
 int assign_parse(const char *bytes, size_t size, struct assign **ret, unsigned *ret_line);
 struct assign *assign_free(struct assign *a);
 /* Reads RT's file "assign". Errors of runtime_read() and assign_parse(). */
 int assign_load(const struct runtime *rt, struct assign **ret);
 
-/* Digest for a new job ("" for none); *ret_rule the rule's name or NULL for the default. Pointers live as long as A. */
+/* Digest for a new job ("" for none); *ret_rule the rule's name or NULL for the default. Pointers
+ * live as long as A. */
 const char *assign_choose(const struct assign *a, const struct assign_subject *subject,
 			  const char **ret_rule);
 bool assign_is_boundary(const struct assign *a, const char *comm);

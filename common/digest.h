@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DIGEST_HEX 64
+#define DIGEST_HEX  64
 #define DIGEST_SIZE (DIGEST_HEX + 1) /* with the terminating NUL */
 
 /* Exactly 64 characters of [0-9a-f], then NUL. NULL is not a digest. */
