@@ -10,4 +10,4 @@ integration: all tests/integration/start-client
 # A program of libcudaenv's users, for the integration tests.
 check_PROGRAMS += tests/integration/start-client
 tests_integration_start_client_SOURCES = tests/integration/start-client.c
-tests_integration_start_client_LDADD = libcudaenv.la
+tests_integration_start_client_LDADD = client/libclient.la
