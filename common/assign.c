@@ -11,7 +11,7 @@
 #include "common/snapshot.h"
 #include "common/util.h"
 
-#define HEADER "cudaenv-assign "
+#define HEADER   "cudaenv-assign "
 #define GLOB_MAX 4096
 
 enum line_kind {
@@ -199,8 +199,10 @@ static int parse_header(struct parser *p)
 
 	if (!line || strncmp(line, HEADER, STRLEN(HEADER)) != 0)
 		return -EBADMSG;
-	if (!streq(line + STRLEN(HEADER), "1"))
-		return -EPROTONOSUPPORT;
+	line += STRLEN(HEADER);
+	if (!streq(line, "1"))
+		return *line && line[strspn(line, "0123456789")] == '\0' ? -EPROTONOSUPPORT
+									 : -EBADMSG;
 
 	rest = after_word(next_line(p), "generation");
 	if (!rest || !parse_number(rest, UINT64_MAX, &a->generation))

@@ -105,8 +105,10 @@ static int parse_header(struct snapshot *s, char **cursor)
 
 	if (!line || strncmp(line, HEADER, STRLEN(HEADER)) != 0)
 		return -EBADMSG;
-	if (!streq(line + STRLEN(HEADER), "1"))
-		return -EPROTONOSUPPORT;
+	line += STRLEN(HEADER);
+	if (!streq(line, "1"))
+		return *line && line[strspn(line, "0123456789")] == '\0' ? -EPROTONOSUPPORT
+									 : -EBADMSG;
 
 	rest = after_word(next_line(cursor), "profile");
 	if (!rest || !snapshot_label_valid(rest, strlen(rest)))
