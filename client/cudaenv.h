@@ -5,8 +5,28 @@
 /*
  * libcudaenv: gives the calling process the environment of its job's snapshot.
  *
- * A guest in the process: libc only, no constructor, no thread, no descriptor kept, no output, errno and signal state
- * untouched. No function here blocks longer than 10 ms.
+ *     struct cudaenv_result *result = NULL;
+ *
+ *     if (cudaenv_start(NULL, &result) == 0 && cudaenv_result_outcome(result) == CUDAENV_APPLIED)
+ *             ...                              getenv() now sees the job's variables
+ *     cudaenv_result_free(result);
+ *
+ * Call it once, early: before libcuda, libcudart and libnccl read the environment. It is a guest in
+ * the process: libc only, no constructor, no thread, no descriptor kept, nothing on standard output
+ * or error, no signal raised or blocked, errno as it was. Without a daemon, a profile or rights it
+ * does nothing, and says so only in its result.
+ *
+ * Threads: getenv() in other threads is safe while cudaenv_start() runs: the new environment is
+ * built beside the old one, put in place by one atomic store to `environ`, and the old one is never
+ * freed. setenv(), putenv() and unsetenv() in other threads at that moment are not safe (as they
+ * never are). A result may be read by several threads at once; it must be freed by one. No function
+ * here may be called from a signal handler.
+ *
+ * Errors are negative errno values; no function sets errno. Strings are bytes (in no certain
+ * encoding), NUL-terminated, owned by the result and valid until cudaenv_result_free().
+ *
+ * Compatibility: functions and enumerators are added, never changed or removed; new enumerators may
+ * appear in answers.
  */
 
 #include <stddef.h>
@@ -16,37 +36,114 @@
 extern "C" {
 #endif
 
-/* What happened to one variable of the snapshot. */
+#if defined(__GNUC__)
+#define CUDAENV_PUBLIC __attribute__((visibility("default")))
+#else
+#define CUDAENV_PUBLIC
+#endif
+
+/* What happened to one variable. */
 enum cudaenv_state {
-	CUDAENV_SET = 1,         /* was absent, now has the snapshot's value */
-	CUDAENV_ALREADY = 2,     /* had that value */
-	CUDAENV_KEPT = 3,        /* the process's own value stays (or, for a group, one member's does, so none is set) */
-	CUDAENV_REPLACED = 4,    /* had another value, replaced (force, or a former snapshot's value) */
+	CUDAENV_SET = 1,     /* was absent, now has the snapshot's value */
+	CUDAENV_ALREADY = 2, /* had that value */
+	CUDAENV_KEPT =
+		3, /* the process's own value stays, or its absence where a program deleted the
+		    * variable; or, for a group, one member's value does, so none is set */
+	CUDAENV_REPLACED =
+		4, /* had another value, replaced (force, list, or a former snapshot's value) */
 	CUDAENV_REMOVED = 5,     /* removed (unset, or a former snapshot's variable) */
 	CUDAENV_ABSENT_HERE = 6, /* toolkit that does not exist in this mount namespace */
-	CUDAENV_TOO_LATE = 7,    /* LD_*, PYTHON*, ...: would act only in an exec, see cudaenvctl exec */
+	CUDAENV_TOO_LATE =
+		7, /* LD_*, PYTHON*, ...: would act only in an exec, see cudaenvctl exec */
 };
 
 enum cudaenv_outcome {
-	CUDAENV_APPLIED = 1,  /* the snapshot was applied */
-	CUDAENV_NOTHING = 2,  /* mode off or observe, no profile, or a job pinned to none */
-	CUDAENV_DISABLED = 3, /* CUDAENV_DISABLE=1, AT_SECURE */
-	CUDAENV_AGAIN = 4,    /* this process has called cudaenv_start() before */
+	CUDAENV_APPLIED =
+		1, /* the snapshot is in force (also where every variable already stood) */
+	CUDAENV_NOTHING = 2, /* mode off or observe, no profile, no cudaenv on this node, or a job
+				pinned to none */
+	CUDAENV_DISABLED =
+		3, /* CUDAENV_DISABLE=1, or the process is AT_SECURE (set-user-ID and the like) */
+	CUDAENV_AGAIN = 4, /* cudaenv_start() was called before in this process, or in the one it
+			      was forked from */
 };
 
 struct cudaenv_result;
 
-int cudaenv_start(const char *runtime_dir, struct cudaenv_result **ret);
-void cudaenv_result_free(struct cudaenv_result *result);
-enum cudaenv_outcome cudaenv_result_outcome(const struct cudaenv_result *result);
-const char *cudaenv_result_digest(const struct cudaenv_result *result);
-const char *cudaenv_result_profile(const struct cudaenv_result *result);
-const char *cudaenv_result_job(const struct cudaenv_result *result);
-int cudaenv_result_by_broker(const struct cudaenv_result *result);
-size_t cudaenv_result_count(const struct cudaenv_result *result);
-int cudaenv_result_variable(const struct cudaenv_result *result, size_t index, const char **ret_name,
-			    const char **ret_value, enum cudaenv_state *ret_state);
-const char *cudaenv_version(void);
+/*
+ * Finds the snapshot of the job that this process belongs to, applies it to the environment, and
+ * registers the process.
+ *
+ * RUNTIME_DIR is a directory to look in before /run/cudaenv, or NULL. The environment variable
+ * CUDAENV_RUNTIME_DIR comes before it. Only a directory owned by root or by the effective user, and
+ * writable by nobody else, is believed.
+ *
+ * The snapshot's name comes from the broker (SOCK_SEQPACKET socket in that directory) or, where no
+ * answer has come within 8 ms, where there is no broker, or where a seccomp filter is in force,
+ * from the published files by the same rules. The values come from the published file of that name,
+ * whose digest is proved; from the socket, proved as well, only where that directory is not
+ * visible, and never for uid 0.
+ *
+ * Blocks: 10 ms at most, whatever the broker does; the only files opened outside the runtime
+ * directory are in /proc and /sys/fs/cgroup, and access(2) is asked about the profile's toolkit
+ * directory if it has one.
+ *
+ * Returns 0, and in *RET (unless RET is NULL) a result to be freed with cudaenv_result_free().
+ * Negative errno: the environment is as it was, *RET untouched; -ENOMEM, -EMFILE, or why the
+ * published files could not be read or believed
+ * (-EPERM, -EBADMSG, -EUCLEAN damaged, -EKEYREJECTED not for root, ...). A caller need not tell
+ * them apart: the process goes on without the variables. Later calls return 0 with CUDAENV_AGAIN.
+ */
+CUDAENV_PUBLIC int cudaenv_start(const char *runtime_dir, struct cudaenv_result **ret);
+
+/* Frees RESULT; NULL is accepted. The environment stays as it is. Never blocks. */
+CUDAENV_PUBLIC void cudaenv_result_free(struct cudaenv_result *result);
+
+/* What came of it. Never blocks, cannot fail; so do all that follow. */
+CUDAENV_PUBLIC enum cudaenv_outcome cudaenv_result_outcome(const struct cudaenv_result *result);
+
+/* The snapshot's digest: 64 lower-case hex digits. "" unless the outcome is CUDAENV_APPLIED. */
+CUDAENV_PUBLIC const char *cudaenv_result_digest(const struct cudaenv_result *result);
+
+/* Name of the profile that the snapshot was made from. "" unless the outcome is CUDAENV_APPLIED. */
+CUDAENV_PUBLIC const char *cudaenv_result_profile(const struct cudaenv_result *result);
+
+/* Key of the job, as in the directory jobs/. "" if none was found, or in mode off. */
+CUDAENV_PUBLIC const char *cudaenv_result_job(const struct cudaenv_result *result);
+
+/* 1: the broker named the snapshot; 0: this process decided by the published files. */
+CUDAENV_PUBLIC int cudaenv_result_by_broker(const struct cudaenv_result *result);
+
+/* How many variables cudaenv_result_variable() knows: those of the snapshot, sorted by name, then
+ * those of a former snapshot that were taken back. 0 unless the outcome is CUDAENV_APPLIED. */
+CUDAENV_PUBLIC size_t cudaenv_result_count(const struct cudaenv_result *result);
+
+/*
+ * Variable number INDEX, from 0. Each of the three outputs may be NULL. *RET_VALUE is the value
+ * that stood in the environment when cudaenv_start() returned, NULL if the variable was absent.
+ * Returns 0, or -ERANGE with the outputs untouched.
+ */
+CUDAENV_PUBLIC int cudaenv_result_variable(const struct cudaenv_result *result, size_t index,
+					   const char **ret_name, const char **ret_value,
+					   enum cudaenv_state *ret_state);
+
+/*
+ * Walks over what changed in the environment, and over nothing else: for languages that keep a copy
+ * of it, such as Python's os.environ. Includes CUDAENV_SNAPSHOT, CUDAENV_PROFILE and
+ * CUDAENV_APPLIED, by which children know what was set. *CURSOR is 0 before the first call. Returns
+ * 1 with the next name and its new value (NULL: the variable was removed), 0 at the end with the
+ * outputs untouched. A name comes once.
+ *
+ *     size_t cursor = 0;
+ *
+ *     while (cudaenv_result_change(result, &cursor, &name, &value) > 0)
+ *             ...
+ */
+CUDAENV_PUBLIC int cudaenv_result_change(const struct cudaenv_result *result, size_t *cursor,
+					 const char **ret_name, const char **ret_value);
+
+/* The library's version, such as "0.1.0": a static string. */
+CUDAENV_PUBLIC const char *cudaenv_version(void);
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,13 @@
 ## client/: libcudaenv; its code is libclient.la, which the Python extension and cudaenvctl link as well
 noinst_LTLIBRARIES += client/libclient.la
 client_libclient_la_SOURCES = \
-	client/apply.c client/apply.h \
+	client/apply.c client/apply.h client/apply-internal.h \
+	client/apply-rules.c \
+	client/apply-table.c \
 	client/cudaenv.h \
 	client/fetch.c client/fetch.h \
+	client/marks.c client/marks.h \
+	client/self.c client/self.h \
 	client/start.c
 client_libclient_la_LIBADD = common/libcommon.la
 
