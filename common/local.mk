@@ -17,6 +17,7 @@ common_libprofile_la_SOURCES = \
 	common/paths.c common/paths.h \
 	common/profile.c common/profile.h common/profile-internal.h \
 	common/profile-check.c \
+	common/profile-finish.c \
 	common/profile-join.c \
 	common/profile-list.c common/profile-list.h \
 	common/profile-names.c common/profile-names.h \

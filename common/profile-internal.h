@@ -14,12 +14,13 @@
 int profile_new(const char *name, const char *path, struct profile **ret);
 /* Parses a file's bytes into P, in line order, with findings. 0, -ENOMEM, -EIO. */
 int profile_read(struct profile *p, const char *bytes, size_t size);
-/* Joins what P's parent has, which is PROFILE_JOINED; sorts. PARENT may be NULL. */
+/* Joins what P's valid and joined parent has; sorts. PARENT may be NULL. */
 int profile_join(struct profile *p, const struct profile *parent);
 /* Checks the whole, decides validity and scope, makes text and digests. */
 int profile_finish(struct profile *p, const struct facts *facts);
 
-/* Appends a variable; copies strings. */
+/* Appends a variable; the first takes it (ended on failure), the second copies its strings. */
+int profile_append_consume(struct profile *p, struct profile_variable v);
 int profile_add_variable(struct profile *p, const struct profile_variable *v);
 void profile_variable_done(struct profile_variable *v);
 int profile_variable_compare(const void *a, const void *b);

@@ -43,8 +43,6 @@ struct profile_condition {
 	unsigned line;
 };
 
-enum profile_state { PROFILE_PARSED, PROFILE_JOINING, PROFILE_JOINED };
-
 struct profile {
 	char *name;        /* of the file; odd bytes of a bad name as \xNN */
 	char *path;        /* file; "" where there is none */
@@ -66,11 +64,11 @@ struct profile {
 	char digest[DIGEST_SIZE];      /* "" unless valid */
 	char rank_digest[DIGEST_SIZE]; /* "" unless valid, and without facts */
 
-	/* Of loading: where inherits and [toolkit] stand, 0 absent. */
-	enum profile_state state;
+	/* Of loading. Lines are 0 where there is none. */
+	bool joined;
 	unsigned inherits_line, inherits_column;
 	unsigned toolkit_line;
-	bool toolkit_rule_given;
+	bool toolkit_root_given, toolkit_rule_given;
 };
 
 /* All profiles of a list of directories, highest precedence first; the same name overrides,
