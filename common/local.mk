@@ -45,3 +45,14 @@ tests_fuzz_fuzz_assign_SOURCES = tests/fuzz/fuzz-assign.c $(REPLAY)
 tests_fuzz_fuzz_assign_LDADD = common/libcommon.la $(LIB_FUZZING_ENGINE)
 tests_fuzz_fuzz_snapshot_SOURCES = tests/fuzz/fuzz-snapshot.c $(REPLAY)
 tests_fuzz_fuzz_snapshot_LDADD = common/libcommon.la $(LIB_FUZZING_ENGINE)
+
+# --- wire
+check_PROGRAMS += tests/unit/test-wire
+TESTS += tests/unit/test-wire
+tests_unit_test_wire_SOURCES = tests/unit/test-wire.c tests/unit/test.h
+tests_unit_test_wire_LDADD = common/libcommon.la
+FUZZERS += tests/fuzz/fuzz-wire-broker tests/fuzz/fuzz-wire-client
+tests_fuzz_fuzz_wire_broker_SOURCES = tests/fuzz/fuzz-wire-broker.c $(REPLAY)
+tests_fuzz_fuzz_wire_broker_LDADD = common/libcommon.la $(LIB_FUZZING_ENGINE)
+tests_fuzz_fuzz_wire_client_SOURCES = tests/fuzz/fuzz-wire-client.c $(REPLAY)
+tests_fuzz_fuzz_wire_client_LDADD = common/libcommon.la $(LIB_FUZZING_ENGINE)
