@@ -1,11 +1,39 @@
 ## client/ctl/: cudaenvctl; everything but main() is libctl
 noinst_LTLIBRARIES += client/ctl/libctl.la
 client_ctl_libctl_la_SOURCES = \
+	client/ctl/check.c \
+	client/ctl/control.c client/ctl/control.h \
 	client/ctl/ctl.c client/ctl/ctl.h \
-	client/ctl/text.c client/ctl/text.h
+	client/ctl/exec.c \
+	client/ctl/holders.c client/ctl/holders.h \
+	client/ctl/jsonutil.c client/ctl/jsonutil.h \
+	client/ctl/list.c \
+	client/ctl/mode.c \
+	client/ctl/off.c client/ctl/off.h \
+	client/ctl/published.c client/ctl/published.h \
+	client/ctl/show.c \
+	client/ctl/started.c client/ctl/started.h \
+	client/ctl/status.c \
+	client/ctl/table.c client/ctl/table.h \
+	client/ctl/text.c client/ctl/text.h \
+	client/ctl/use.c \
+	client/ctl/workers.c client/ctl/workers.h \
+	client/ctl/worklist.c client/ctl/worklist.h
 client_ctl_libctl_la_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(JSON_CFLAGS)
 client_ctl_libctl_la_LIBADD = client/libclient.la common/libprofile.la $(SYSTEMD_LIBS) $(JSON_LIBS)
 
 bin_PROGRAMS += cudaenvctl
 cudaenvctl_SOURCES = client/ctl/main.c
 cudaenvctl_LDADD = client/ctl/libctl.la
+
+LIBCTL_TESTS = tests/unit/test-control tests/unit/test-started tests/unit/test-table tests/unit/test-text
+check_PROGRAMS += $(LIBCTL_TESTS)
+TESTS += $(LIBCTL_TESTS)
+tests_unit_test_control_SOURCES = tests/unit/test-control.c tests/unit/test.h
+tests_unit_test_control_LDADD = client/ctl/libctl.la
+tests_unit_test_started_SOURCES = tests/unit/test-started.c tests/unit/test.h
+tests_unit_test_started_LDADD = client/ctl/libctl.la
+tests_unit_test_table_SOURCES = tests/unit/test-table.c tests/unit/test.h
+tests_unit_test_table_LDADD = client/ctl/libctl.la
+tests_unit_test_text_SOURCES = tests/unit/test-text.c tests/unit/test.h
+tests_unit_test_text_LDADD = client/ctl/libctl.la

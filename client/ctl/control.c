@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sd_bus_call() waits for authentication without our deadline, so a frozen manager would hold it
+ * for sd-bus's own 25 s and more. Here the call is queued while the connection is being made and
+ * one loop drives both.
+ */
+#include "config.h"
+
+#include "client/ctl/control.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <systemd/sd-bus.h>
+#include <time.h>
+
+#include "client/ctl/jsonutil.h"
+#include "common/util.h"
+
+#define OBJECT       "/org/cudaenv/Manager1"
+#define INTERFACE    "org.cudaenv.Manager1"
+#define ERROR_PREFIX "org.cudaenv.Error."
+#define BACKLOG_WAIT 10 /* ms between two tries at a full backlog */
+
+struct call {
+	bool done;
+	int result;
+	bool want_reply;
+	struct control_result *ret;
+};
+
+static uint64_t now_usec(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static int on_reply(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+	struct call *call = userdata;
+	const sd_bus_error *e = sd_bus_message_get_error(m);
+	const char *text = NULL;
+
+	call->done = true;
+	if (e) {
+		/* sd-bus makes this one itself when the connection ends before an answer. */
+		if (streq(e->name, SD_BUS_ERROR_NO_REPLY)) {
+			call->result = -ECONNRESET;
+			return 1;
+		}
+		call->ret->error_name = strdup(e->name);
+		call->ret->error_text = strdup(e->message ? e->message : "");
+		call->result =
+			call->ret->error_name && call->ret->error_text ? -EREMOTEIO : -ENOMEM;
+		return 1;
+	}
+	if (!call->want_reply)
+		return 1;
+	if (sd_bus_message_read_basic(m, 's', &text) <= 0) {
+		call->result = -EBADMSG;
+		return 1;
+	}
+	call->ret->reply = strdup(text);
+	call->result = call->ret->reply ? 0 : -ENOMEM;
+	return 1;
+}
+
+/* A connection that begins its authentication; the descriptor is non-blocking, sd-bus takes it. */
+static int connect_until(const char *path, uint64_t deadline, int *ret)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	_cleanup_(closep) int fd = -EBADF;
+
+	if (strlen(path) >= sizeof address.sun_path)
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	while (connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			return -errno;
+		if (now_usec() >= deadline)
+			return -ETIMEDOUT;
+		(void)poll(NULL, 0, BACKLOG_WAIT);
+	}
+	*ret = TAKE_FD(fd);
+	return 0;
+}
+
+static int bus_start(int fd_consume, sd_bus **ret)
+{
+	_cleanup_(closep) int fd = fd_consume;
+	_cleanup_(sd_bus_close_unrefp) sd_bus *bus = NULL;
+	int r;
+
+	r = sd_bus_new(&bus);
+	if (r < 0)
+		return r;
+	r = sd_bus_set_fd(bus, fd, fd);
+	if (r < 0)
+		return r;
+	(void)TAKE_FD(fd);
+	r = sd_bus_start(bus);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(bus);
+	return 0;
+}
+
+static int drive(sd_bus *bus, struct call *call, uint64_t deadline)
+{
+	int r;
+
+	while (!call->done) {
+		uint64_t now;
+
+		r = sd_bus_process(bus, NULL);
+		if (r < 0 && r != -EINTR)
+			return r == -ENOTCONN ? -ECONNRESET : r;
+		if (r > 0)
+			continue;
+		now = now_usec();
+		if (now >= deadline)
+			return -ETIMEDOUT;
+		r = sd_bus_wait(bus, deadline - now);
+		if (r < 0 && r != -EINTR)
+			return r;
+	}
+	return call->result;
+}
+
+static int exchange(const char *path, const char *interface, const char *method,
+		    const char *const *arguments, uint64_t usec, struct call *call)
+{
+	_cleanup_(sd_bus_close_unrefp) sd_bus *bus = NULL;
+	_cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
+	uint64_t deadline = now_usec() + usec;
+	struct ucred peer;
+	socklen_t size = sizeof peer;
+	int r, fd = -EBADF;
+
+	r = connect_until(path, deadline, &fd);
+	if (r < 0)
+		return r;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+		call->ret->peer = peer.pid;
+	r = bus_start(fd, &bus);
+	if (r < 0)
+		return r;
+	r = sd_bus_message_new_method_call(bus, &m, NULL, OBJECT, interface, method);
+	for (size_t i = 0; r >= 0 && arguments && arguments[i]; i++)
+		r = sd_bus_message_append_basic(m, 's', arguments[i]);
+	if (r < 0)
+		return r;
+	/* The loop below has the deadline; sd-bus's own comes later. */
+	r = sd_bus_call_async(bus, NULL, m, on_reply, call, 2 * usec);
+	if (r < 0)
+		return r;
+	return drive(bus, call, deadline);
+}
+
+int control_call(const char *socket, const char *method, const char *const *arguments,
+		 uint64_t usec, struct control_result *ret)
+{
+	struct call call = {.want_reply = true, .ret = ret};
+
+	*ret = (struct control_result){0};
+	return exchange(socket, INTERFACE, method, arguments, usec, &call);
+}
+
+int control_ping(const char *socket, uint64_t usec, struct control_result *ret)
+{
+	struct call call = {.ret = ret};
+
+	*ret = (struct control_result){0};
+	return exchange(socket, "org.freedesktop.DBus.Peer", "Ping", NULL, usec, &call);
+}
+
+void control_result_done(struct control_result *r)
+{
+	free(r->reply);
+	free(r->error_name);
+	free(r->error_text);
+	*r = (struct control_result){0};
+}
+
+const char *ctl_start_hint(const struct ctl *ctl)
+{
+	return ctl->paths.user || secure_getenv("CUDAENV_RUNTIME_DIR") ? "cudaenvd --user"
+								       : "systemctl start cudaenvd";
+}
+
+/* State letter of /proc/PID/stat, 0: cannot be seen. */
+static char process_state(pid_t pid)
+{
+	_cleanup_(fclosep) FILE *f = NULL;
+	char path[64], line[512], *end;
+
+	(void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	f = pid > 0 ? fopen(path, "re") : NULL;
+	if (!f)
+		return 0;
+	line[fread(line, 1, sizeof line - 1, f)] = '\0';
+	end = strrchr(line, ')');
+	return end && end[1] == ' ' ? end[2] : 0;
+}
+
+static int error_timeout(struct ctl *ctl, const struct control_result *result)
+{
+	char state = process_state(result->peer), who[64] = "cudaenvd";
+	const char *after = ctl->verb && ctl->verb->flags & VERB_CHANGES && !ctl->dry_run
+				    ? "; whether the change was made, cudaenvctl history tells then"
+				    : "";
+
+	if (result->peer > 1)
+		(void)snprintf(who, sizeof who, "cudaenvd (pid %d)", (int)result->peer);
+	if (state == 'T' || state == 't')
+		return ctl_error(CTL_FAILED,
+				 "%s does not answer: it was stopped by a signal; "
+				 "kill -CONT %d wakes it%s",
+				 who, (int)result->peer, after);
+	return ctl_error(
+		CTL_FAILED, "%s does not answer on %s; restart it (%s); running jobs do not mind%s",
+		who, ctl->paths.control,
+		ctl->paths.user ? "end it, then cudaenvd --user" : "systemctl restart cudaenvd",
+		after);
+}
+
+/* An error that the manager gave: refused by it is an answer, everything else a failure. */
+static int error_remote(const struct control_result *result)
+{
+	static const struct {
+		const char *name;
+		int status;
+		const char *way_out;
+	} known[] = {
+		{"NoSuchProfile", CTL_BAD_NEWS, "; cudaenvctl list shows what there is"            },
+		{"Invalid",       CTL_BAD_NEWS, "; cudaenvctl check tells more"                    },
+		{"Denied",        CTL_BAD_NEWS, "; root and members of the group cudaenv-admin may"},
+		{"Busy",          CTL_FAILED,   "; try again in a moment"                          },
+		{"Failed",        CTL_FAILED,   ""						 },
+	};
+	const char *name = startswith(result->error_name, ERROR_PREFIX);
+
+	for (size_t i = 0; name && i < ARRAY_SIZE(known); i++)
+		if (streq(known[i].name, name))
+			return ctl_error(known[i].status, "%s%s", result->error_text,
+					 known[i].way_out);
+	return ctl_error(CTL_FAILED, "cudaenvd answered %s: %s", result->error_name,
+			 result->error_text);
+}
+
+int ctl_call_error(struct ctl *ctl, int r, const struct control_result *result)
+{
+	switch (r) {
+	case -EREMOTEIO:
+		return error_remote(result);
+	case -ETIMEDOUT:
+		return error_timeout(ctl, result);
+	case -ENOENT:
+	case -ECONNREFUSED:
+		return ctl_error(CTL_FAILED,
+				 "cudaenvd is not running: nobody listens on %s; start it with %s",
+				 ctl->paths.control, ctl_start_hint(ctl));
+	case -EACCES:
+	case -EPERM:
+		return ctl_error(CTL_FAILED, "%s may not be reached by this user: %s",
+				 ctl->paths.control, strerror(-r));
+	case -ECONNRESET:
+	case -EPIPE:
+		return ctl_error(CTL_FAILED,
+				 "cudaenvd ended the connection before it answered; look at "
+				 "its journal, then try again");
+	default:
+		return ctl_error(CTL_FAILED, "cannot ask cudaenvd on %s: %s", ctl->paths.control,
+				 strerror(-r));
+	}
+}
+
+int ctl_call(struct ctl *ctl, const char *method, const char *const *arguments,
+	     struct json_object **ret)
+{
+	_cleanup_(control_result_done) struct control_result result = {0};
+	const struct paths *paths = ctl_paths(ctl);
+	struct json_object *o;
+	int r;
+
+	if (!paths)
+		return CTL_FAILED;
+	r = control_call(paths->control, method, arguments, CONTROL_DEADLINE_USEC, &result);
+	if (r < 0)
+		return ctl_call_error(ctl, r, &result);
+	o = json_parse(result.reply, strlen(result.reply));
+	if (!o)
+		return ctl_error(CTL_FAILED,
+				 "cudaenvd's answer to %s is not understood; are "
+				 "cudaenvctl and cudaenvd of one version?",
+				 method);
+	*ret = o;
+	return CTL_GOOD;
+}

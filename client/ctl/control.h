@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Calls to the manager: D-Bus peer to peer on its control socket, with one deadline for connecting,
+ * authentication, call and answer together. A manager that is dead, frozen or full gives an error
+ * in that time.
+ */
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "client/ctl/ctl.h"
+
+#define CONTROL_DEADLINE_USEC ((uint64_t)4500 * 1000) /* so that the command ends within 5 s */
+
+struct control_result {
+	char *reply;      /* of success; UTF-8 */
+	char *error_name; /* of -EREMOTEIO: the manager answered with an error */
+	char *error_text;
+	pid_t peer; /* who made the listening socket; 0 unknown */
+};
+
+/* Calls INTERFACE.METHOD of the manager with the strings ARGUMENTS (NULL-terminated), within USEC.
+ * 0, -ENOENT or -ECONNREFUSED (nobody listens), -EACCES, -ETIMEDOUT (also a full backlog),
+ * -EREMOTEIO, -EBADMSG (answer without a string), other. */
+int control_call(const char *socket, const char *method, const char *const *arguments,
+		 uint64_t usec, struct control_result *ret);
+/* Does somebody answer there? As control_call(). */
+int control_ping(const char *socket, uint64_t usec, struct control_result *ret);
+void control_result_done(struct control_result *r);
+
+struct json_object;
+
+/* A call whose answer is JSON, for verbs: an error line and an exit status, or CTL_GOOD and *ret.
+ */
+int ctl_call(struct ctl *ctl, const char *method, const char *const *arguments,
+	     struct json_object **ret);
+/* The error line of a call that failed with R; returns the exit status. */
+int ctl_call_error(struct ctl *ctl, int r, const struct control_result *result);
+/* How a person starts this manager: "systemctl start cudaenvd". */
+const char *ctl_start_hint(const struct ctl *ctl);

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * exec: a command with a profile's variables, those included that act only before a program starts
+ * (LD_*, PYTHON*, ...). Reads published files only: no daemon is asked. The command is a job of its
+ * own: an inherited token is dropped and the snapshot's put in its place, so whatever hook runs
+ * below finds key and token of this snapshot.
+ */
+#include "config.h"
+
+#include <grp.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+#include "client/apply.h"
+#include "client/ctl/published.h"
+#include "common/job.h"
+#include "common/util.h"
+
+#define GROUPS_MAX     256
+#define EXIT_NOT_RUN   126 /* as env(1): found, but cannot be run */
+#define EXIT_NOT_FOUND 127
+
+extern char **environ;
+
+static const char *arg_profile;
+
+static const char *const token_names[] = {"CUDAENV_SNAPSHOT=", "CUDAENV_PROFILE="};
+
+/* A copy of the array without the inherited token; the marks stay: apply() takes back what a former
+ * snapshot set. */
+static char **environ_without_token(void)
+{
+	size_t n = 0, kept = 0;
+	char **copy;
+
+	while (environ && environ[n])
+		n++;
+	copy = calloc(n + 1, sizeof *copy);
+	for (size_t i = 0; copy && i < n; i++) {
+		if (startswith(environ[i], token_names[0]) ||
+		    startswith(environ[i], token_names[1]))
+			continue;
+		copy[kept++] = environ[i];
+	}
+	return copy;
+}
+
+/* The file that execvp() would run, for rules on exe; malloc()ed, NULL: none found. */
+static char *find_command(const char *name)
+{
+	const char *path = getenv("PATH");
+	char candidate[PATH_MAX];
+
+	if (strchr(name, '/'))
+		return realpath(name, NULL);
+	while (path && *path) {
+		size_t n = strcspn(path, ":");
+		int used = snprintf(candidate, sizeof candidate, "%.*s/%s", n > 0 ? (int)n : 1,
+				    n > 0 ? path : ".", name);
+
+		if (used > 0 && (size_t)used < sizeof candidate && access(candidate, X_OK) == 0)
+			return realpath(candidate, NULL);
+		path += n + (path[n] == ':');
+	}
+	return NULL;
+}
+
+/* What a new job of this user and place would get by the rules, in whatever mode. */
+static int digest_by_rules(const struct published *p, const char *command, char ret[DIGEST_SIZE])
+{
+	_cleanup_(closep) int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_(closep) int cgroup_fd = open("/sys/fs/cgroup", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct job_source source = {.proc_fd = proc_fd,
+				    .cgroup_fd = cgroup_fd,
+				    .rt = &p->runtime,
+				    .assign = p->assign,
+				    .same_pidns = true};
+	struct job_subject job = {.pid = getpid(), .uid = geteuid()};
+	_cleanup_(freep) char *exe = find_command(command);
+	struct assign_subject subject = {.uid = geteuid(), .exe = exe};
+	struct job_facts facts;
+	gid_t groups[GROUPS_MAX];
+	const char *rule;
+	struct stat st;
+	int n;
+
+	groups[0] = getegid();
+	n = getgroups(GROUPS_MAX - 1, groups + 1);
+	subject.gids = groups;
+	subject.n_gids = 1 + (n > 0 ? (size_t)n : 0);
+	if (proc_fd >= 0 && fstatat(proc_fd, "self/ns/pid", &st, 0) == 0)
+		job.pidns = st.st_ino;
+	if (proc_fd >= 0 && job_find(&source, &job, &facts) == 0) {
+		subject.unit = facts.unit[0] ? facts.unit : NULL;
+		subject.cgroup = facts.cgroup[0] ? facts.cgroup : NULL;
+	}
+	memcpy(ret, assign_choose(p->assign, &subject, &rule), DIGEST_SIZE);
+	return ret[0] ? 0 : -ENOENT;
+}
+
+static int find_digest(struct ctl *ctl, const char *command, struct published *p,
+		       char ret[DIGEST_SIZE])
+{
+	int r;
+
+	if (!arg_profile) {
+		r = ctl_published_assign(ctl, p);
+		if (r != CTL_GOOD)
+			return r;
+		if (digest_by_rules(p, command, ret) < 0)
+			return ctl_error(CTL_BAD_NEWS,
+					 "no profile is in use; name one: exec -p PROFILE "
+					 "-- COMMAND");
+		return CTL_GOOD;
+	}
+	r = ctl_published(ctl, p);
+	if (r != CTL_GOOD)
+		return r;
+	if (digest_valid(arg_profile))
+		memcpy(ret, arg_profile, DIGEST_SIZE);
+	else if (published_digest(p, arg_profile, ret) < 0)
+		return ctl_error(
+			CTL_BAD_NEWS,
+			"no valid profile %s is published; cudaenvctl list shows what there is",
+			arg_profile);
+	return CTL_GOOD;
+}
+
+static int load_error(const struct published *p, const char *digest, int r)
+{
+	const char *why = strerror(-r);
+
+	if (r == -EKEYREJECTED)
+		return ctl_error(CTL_BAD_NEWS,
+				 "root takes no snapshot with a path that others can write; "
+				 "cudaenvctl check names the path");
+	if (r == -EUCLEAN || r == -EBADMSG)
+		why = "it is damaged; cudaenvd publishes it again when it is restarted";
+	if (r == -ENOENT)
+		why = "it is not published here";
+	return ctl_error(CTL_FAILED, "cannot use %s/snapshots/%.12s...: %s", p->path, digest, why);
+}
+
+static int run_exec(struct ctl *ctl, int argc, char *argv[])
+{
+	_cleanup_(published_done) struct published p = PUBLISHED_NULL;
+	_cleanup_(snapshot_freep) struct snapshot *snapshot = NULL;
+	_cleanup_(freep) char **env = environ_without_token();
+	_cleanup_(applied_done) struct applied applied = {0};
+	char digest[DIGEST_SIZE], **before = environ;
+	int r;
+
+	if (!env)
+		return ctl_error(CTL_FAILED, "out of memory");
+	r = find_digest(ctl, argv[0], &p, digest);
+	if (r != CTL_GOOD)
+		return r;
+	r = snapshot_load(&p.runtime, digest, &snapshot);
+	if (r < 0)
+		return load_error(&p, digest, r);
+	r = apply(env, snapshot, geteuid(), APPLY_EXEC, &applied);
+	if (r < 0)
+		return ctl_error(CTL_FAILED, "cannot make the environment: %s", strerror(-r));
+	/* The PATH that is searched is the one that the command gets. */
+	environ = applied.env ? applied.env : env;
+	(void)execvp(argv[0], argv);
+	r = errno;
+	environ = before;
+	return ctl_error(r == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN, "cannot run %s: %s", argv[0],
+			 strerror(r));
+}
+
+static const struct ctl_option options[] = {
+	{"profile",  'p', "PROFILE", "a profile's name, or a snapshot's digest",
+	 .value = &arg_profile},
+	{0},
+};
+
+const struct verb verb_exec = {
+	.name = "exec",
+	.arguments = "[--] COMMAND [ARGUMENT...]",
+	.summary = "Runs a command with a profile's variables, as a job of its own.",
+	.help = "Without -p: the profile that a new job would get. LD_*, PYTHON* and others that "
+		"act only\n"
+		"before a program starts are set too, which the start hook cannot do. Applies in "
+		"every mode,\n"
+		"off included: this is asked for by name. Needs no daemon.\n"
+		"Exit status: the command's; 126 it cannot be run, 127 it is not found.",
+	.flags = VERB_COMMAND,
+	.min_arguments = 1,
+	.max_arguments = -1,
+	.options = options,
+	.run = run_exec,
+};

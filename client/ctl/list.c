@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* list and history: what the manager has and had. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <time.h>
+
+#include "client/ctl/control.h"
+#include "client/ctl/jsonutil.h"
+#include "client/ctl/table.h"
+#include "common/util.h"
+
+#define DIGEST_SHOWN 12
+
+/* A digest shortened for people; other words (modes, none) whole. */
+static void cell_short(struct table *t, const char *s)
+{
+	if (s && strlen(s) == 64)
+		table_cell_format(t, "%.*s", DIGEST_SHOWN, s);
+	else
+		table_cell(t, s);
+}
+
+static const char *profile_state(struct json_object *o)
+{
+	if (!json_true(o, "valid"))
+		return "has errors";
+	if (json_true(o, "edited"))
+		return json_true(o, "active") ? "in use, edited" : "edited";
+	return json_true(o, "active") ? "in use" : "ready";
+}
+
+static int finish_table(const struct table *t, const char *none)
+{
+	if (table_print(t, stdout, ctl_terminal()) < 0)
+		return ctl_error(CTL_FAILED, "out of memory");
+	if (t->n_cells == 0)
+		ctl_note("%s", none);
+	return CTL_GOOD;
+}
+
+static int run_list(struct ctl *ctl, int argc, char *argv[])
+{
+	static const char *const headers[] = {"PROFILE",     "STATE", "SNAPSHOT", "SCOPE",
+					      "DESCRIPTION", "FILE",  NULL};
+	_cleanup_(json_putp) struct json_object *o = NULL;
+	_cleanup_(table_done) struct table t = {0};
+	struct json_object *profiles;
+	int r;
+
+	r = ctl_call(ctl, "List", NULL, &o);
+	if (r != CTL_GOOD)
+		return r;
+	if (ctl->json) {
+		json_print(o);
+		return CTL_GOOD;
+	}
+	profiles = json_array(o, "profiles");
+	table_init(&t, headers);
+	for (size_t i = 0; profiles && i < json_object_array_length(profiles); i++) {
+		struct json_object *p = json_object_array_get_idx(profiles, i);
+
+		table_cell(&t, json_string(p, "name"));
+		table_cell(&t, profile_state(p));
+		cell_short(&t, json_string(p, "digest"));
+		table_cell(&t, json_string(p, "scope"));
+		table_cell(&t, json_string(p, "description"));
+		table_cell(&t, json_string(p, "path"));
+	}
+	return finish_table(&t, ctl->paths.user
+					? "no profile yet: write NAME.ini into profiles.d of "
+					  "your configuration directory"
+					: "no profile yet: write /etc/cudaenv/profiles.d/NAME.ini");
+}
+
+/* Times are seconds since 1970 or already text. */
+static void cell_time(struct table *t, struct json_object *entry)
+{
+	time_t when = (time_t)json_number(entry, "time", 0);
+	struct tm tm;
+	char text[32];
+
+	if (when > 0 && localtime_r(&when, &tm) && strftime(text, sizeof text, "%F %T", &tm) > 0)
+		table_cell(t, text);
+	else
+		table_cell(t, json_string(entry, "time"));
+}
+
+static int run_history(struct ctl *ctl, int argc, char *argv[])
+{
+	static const char *const headers[] = {"TIME", "USER", "ACTION", "SCOPE",
+					      "FROM", "TO",   "REASON", NULL};
+	_cleanup_(json_putp) struct json_object *o = NULL;
+	_cleanup_(table_done) struct table t = {0};
+	struct json_object *entries;
+	int r;
+
+	r = ctl_call(ctl, "History", NULL, &o);
+	if (r != CTL_GOOD)
+		return r;
+	if (ctl->json) {
+		json_print(o);
+		return CTL_GOOD;
+	}
+	entries = json_array(o, "entries");
+	table_init(&t, headers);
+	for (size_t i = 0; entries && i < json_object_array_length(entries); i++) {
+		struct json_object *e = json_object_array_get_idx(entries, i);
+
+		cell_time(&t, e);
+		if (json_string(e, "user"))
+			table_cell(&t, json_string(e, "user"));
+		else
+			table_cell_format(&t, "%" PRId64, json_number(e, "uid", -1));
+		table_cell(&t, json_string(e, "action"));
+		table_cell(&t, json_string(e, "scope"));
+		cell_short(&t, json_string(e, "from"));
+		cell_short(&t, json_string(e, "to"));
+		table_cell(&t, json_string(e, "reason"));
+	}
+	return finish_table(&t, "nothing has been changed yet");
+}
+
+const struct verb verb_list = {
+	.name = "list",
+	.arguments = "",
+	.summary = "The profiles, which is in use, which are edited or have errors.",
+	.help = "edited: the file was saved after it was applied; `use` applies it.\n"
+		"has errors: the last good version stays in force; `check` shows them.",
+	.run = run_list,
+};
+
+const struct verb verb_history = {
+	.name = "history",
+	.arguments = "",
+	.summary = "Who changed what and why.",
+	.run = run_history,
+};

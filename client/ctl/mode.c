@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * on, observe, off. `on` first pins the jobs that already hold a GPU library to nothing; `off` does
+ * not need the manager: where it is dead or frozen the published mode is rewritten at once.
+ */
+#include "config.h"
+
+#include <inttypes.h>
+
+#include "client/ctl/control.h"
+#include "client/ctl/holders.h"
+#include "client/ctl/jsonutil.h"
+#include "client/ctl/off.h"
+#include "client/ctl/table.h"
+#include "client/ctl/workers.h"
+#include "common/util.h"
+
+#define OFF_DEADLINE_USEC ((uint64_t)1000 * 1000)
+
+static struct json_object *holders_json(const struct holders *h)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < h->n; i++) {
+		struct json_object *o, *pids;
+
+		if (h->items[i].pinned || h->items[i].error < 0)
+			continue;
+		o = json_object_new_object();
+		pids = json_object_new_array();
+		json_object_object_add(o, "id", json_text(h->items[i].key));
+		json_object_object_add(o, "pids", pids);
+		for (size_t k = 0; k < h->items[i].n_pids; k++)
+			json_object_array_add(pids, json_object_new_int64(h->items[i].pids[k]));
+		json_object_array_add(list, o);
+	}
+	return list;
+}
+
+static void holders_print(const struct holders *h, bool dry_run)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		const struct holder *item = &h->items[i];
+
+		if (item->pinned || item->error < 0)
+			continue;
+		printf("%s as it is, it runs on the GPU already: job %s, pids",
+		       dry_run ? "Would keep" : "Kept", item->key);
+		for (size_t k = 0; k < item->n_pids; k++)
+			printf(" %d", (int)item->pids[k]);
+		printf("; its processes get the profile when it is started again\n");
+	}
+}
+
+/* The document of a change that is not made. */
+static struct json_object *dry_json(const struct published *p, enum mode mode)
+{
+	struct json_object *o = json_object_new_object();
+	const char *digest = p->assign ? p->assign->fallback : "";
+	_cleanup_(freep) char *profile = published_profile(p, digest);
+
+	json_object_object_add(o, "action", json_text(mode_name(mode)));
+	json_object_object_add(o, "mode", json_text(mode_name(mode)));
+	json_object_object_add(o, "from", json_text(p->assign ? mode_name(p->assign->mode) : NULL));
+	json_object_object_add(o, "to", json_text(mode_name(mode)));
+	json_object_object_add(o, "digest", json_text(digest[0] ? digest : NULL));
+	json_object_object_add(o, "profile", json_text(profile));
+	json_object_object_add(o, "generation",
+			       p->assign ? json_object_new_int64((int64_t)p->assign->generation)
+					 : NULL);
+	json_object_object_add(o, "dry_run", json_object_new_boolean(true));
+	return o;
+}
+
+static void print_change(struct json_object *o, enum mode mode, bool dry_run)
+{
+	static const char *const effect[] = {
+		[MODE_OFF] = "nothing is set, in no process, from the next start on",
+		[MODE_OBSERVE] = "starts are registered, new jobs get nothing",
+		[MODE_ON] = "new jobs get their profile's variables",
+	};
+	const char *from = json_string(o, "from"), *profile = json_string(o, "profile");
+
+	if (from && streq(from, mode_name(mode)))
+		printf("Mode %s %s: %s.\n", mode_name(mode), dry_run ? "already" : "as before",
+		       effect[mode]);
+	else
+		printf("%s %s%s%s: %s.\n", dry_run ? "Would change mode to" : "Mode is now",
+		       mode_name(mode), from ? ", was " : "", from ? from : "", effect[mode]);
+	if (mode != MODE_ON)
+		return;
+	if (!profile) {
+		printf("No profile is in use yet: cudaenvctl use PROFILE.\n");
+		return;
+	}
+	printf("In use: ");
+	print_escaped(profile);
+	printf(".\n");
+}
+
+/* Before anything is pinned: is there a manager that will answer? */
+static int reach_manager(struct ctl *ctl)
+{
+	_cleanup_(control_result_done) struct control_result answer = {0};
+	int r;
+
+	r = control_ping(ctl->paths.control, CONTROL_DEADLINE_USEC, &answer);
+	return r < 0 ? ctl_call_error(ctl, r, &answer) : CTL_GOOD;
+}
+
+/* The jobs that are to stay as they are. Without `assign` or with mode on there are none to look
+ * for. */
+static int keep_running_jobs(struct ctl *ctl, const struct published *p, struct holders *ret)
+{
+	int r;
+
+	if (!p->assign || p->assign->mode == MODE_ON)
+		return CTL_GOOD;
+	r = holders_find(p, geteuid() == 0 ? WORKERS_EVERYONE : geteuid(), ret);
+	if (r < 0)
+		return ctl_error(CTL_FAILED, "cannot look for running jobs in /proc: %s",
+				 strerror(-r));
+	if (ctl->dry_run)
+		return CTL_GOOD;
+	holders_pin(p, ret);
+	for (size_t i = 0; i < ret->n; i++)
+		if (ret->items[i].error < 0)
+			ctl_note("job %s (pid %d) could not be pinned: %s", ret->items[i].key,
+				 (int)ret->items[i].pids[0], strerror(-ret->items[i].error));
+	return CTL_GOOD;
+}
+
+static int change(struct ctl *ctl, enum mode mode)
+{
+	const char *const arguments[] = {mode_name(mode), ctl->reason, NULL};
+	_cleanup_(published_done) struct published p = PUBLISHED_NULL;
+	_cleanup_(holders_done) struct holders holders = {0};
+	_cleanup_(json_putp) struct json_object *o = NULL;
+	int r;
+
+	r = ctl_published(ctl, &p);
+	if (r != CTL_GOOD)
+		return r;
+	if (mode == MODE_ON && !ctl->dry_run)
+		r = reach_manager(ctl);
+	if (r == CTL_GOOD && mode == MODE_ON)
+		r = keep_running_jobs(ctl, &p, &holders);
+	if (r != CTL_GOOD)
+		return r;
+	if (ctl->dry_run)
+		o = dry_json(&p, mode);
+	else
+		r = ctl_call(ctl, "SetMode", arguments, &o);
+	if (r != CTL_GOOD)
+		return r;
+	if (ctl->json) {
+		if (mode == MODE_ON)
+			json_object_object_add(o, "kept", holders_json(&holders));
+		json_print(o);
+		return CTL_GOOD;
+	}
+	print_change(o, mode, ctl->dry_run);
+	holders_print(&holders, ctl->dry_run);
+	return CTL_GOOD;
+}
+
+static struct json_object *off_json(const struct published *p, const struct off_result *off)
+{
+	struct json_object *o = dry_json(p, MODE_OFF);
+
+	json_object_object_del(o, "dry_run");
+	json_object_object_add(o, "generation", json_object_new_int64((int64_t)off->generation));
+	json_object_object_add(o, "direct", json_object_new_boolean(true));
+	return o;
+}
+
+/* WHY: of the call that failed. */
+static int off_without_manager(struct ctl *ctl, int why, const struct control_result *answer)
+{
+	_cleanup_(published_done) struct published p = PUBLISHED_NULL;
+	_cleanup_(json_putp) struct json_object *o = NULL;
+	const struct paths *paths = ctl_paths(ctl);
+	struct off_result off;
+	int r;
+
+	r = ctl_published(ctl, &p);
+	if (r != CTL_GOOD)
+		return r;
+	r = off_direct(&p, paths->state, &off);
+	if (r == -EPERM || r == -EACCES) {
+		(void)ctl_call_error(ctl, why, answer);
+		return ctl_error(CTL_FAILED, "without it only %s may turn it off",
+				 p.runtime.publisher == 0 ? "root" : "its owner");
+	}
+	if (r < 0)
+		return ctl_error(CTL_FAILED, "cannot write %s/assign: %s", p.path, strerror(-r));
+	ctl_note("cudaenvd %s, so %s/assign was rewritten; it takes this over when it starts again",
+		 why == -ETIMEDOUT ? "does not answer" : "is not running", p.path);
+	if (off.damaged)
+		ctl_note("that file was missing or damaged: the new one has no rules");
+	if (off.state_error < 0)
+		ctl_note("%s/active could not be changed (%s): a reboot would bring the mode "
+			 "before back",
+			 paths->state, strerror(-off.state_error));
+	o = off_json(&p, &off);
+	if (ctl->json)
+		json_print(o);
+	else
+		print_change(o, MODE_OFF, false);
+	return CTL_GOOD;
+}
+
+static bool off_is_refused(int r, const struct control_result *answer)
+{
+	return r == -EREMOTEIO && streq(answer->error_name, "org.cudaenv.Error.Denied");
+}
+
+static int run_off(struct ctl *ctl, int argc, char *argv[])
+{
+	const char *const arguments[] = {mode_name(MODE_OFF), ctl->reason, NULL};
+	_cleanup_(control_result_done) struct control_result answer = {0};
+	_cleanup_(json_putp) struct json_object *o = NULL;
+	const struct paths *paths = ctl_paths(ctl);
+	int r;
+
+	if (!paths)
+		return CTL_FAILED;
+	if (ctl->dry_run)
+		return change(ctl, MODE_OFF);
+	r = control_call(paths->control, "SetMode", arguments, OFF_DEADLINE_USEC, &answer);
+	if (off_is_refused(r, &answer))
+		return ctl_call_error(ctl, r, &answer);
+	if (r < 0)
+		return off_without_manager(ctl, r, &answer);
+	o = json_parse(answer.reply, strlen(answer.reply));
+	if (!o)
+		return ctl_error(CTL_FAILED, "cudaenvd's answer to SetMode is not understood");
+	if (ctl->json)
+		json_print(o);
+	else
+		print_change(o, MODE_OFF, false);
+	return CTL_GOOD;
+}
+
+static int run_on(struct ctl *ctl, int argc, char *argv[])
+{
+	return change(ctl, MODE_ON);
+}
+
+static int run_observe(struct ctl *ctl, int argc, char *argv[])
+{
+	return change(ctl, MODE_OBSERVE);
+}
+
+const struct verb verb_on = {
+	.name = "on",
+	.arguments = "",
+	.summary = "New jobs get the variables of their profile.",
+	.help = "Jobs that already hold libcuda or libnccl stay as they are, for all their "
+		"further\n"
+		"processes: each is named. They get the profile when they are started again.\n"
+		"Needs cudaenvd.",
+	.flags = VERB_CHANGES,
+	.run = run_on,
+};
+
+const struct verb verb_observe = {
+	.name = "observe",
+	.arguments = "",
+	.summary = "Starts are registered and reported; nothing is set.",
+	.help = "A job that has its variables keeps them, also for its further processes.\n"
+		"Needs cudaenvd.",
+	.flags = VERB_CHANGES,
+	.run = run_observe,
+};
+
+const struct verb verb_off = {
+	.name = "off",
+	.arguments = "",
+	.summary = "Nothing is set any more, in the whole node, at once.",
+	.help = "Works with cudaenvd dead or frozen too: then the published mode is rewritten, "
+		"which root\n"
+		"(with --user: you) may do; cudaenvd takes it over when it starts again. Rules are "
+		"kept.",
+	.flags = VERB_CHANGES,
+	.run = run_off,
+};

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What the manager has published, read without it: the runtime directory, `assign`, the status file
+ * and the snapshots' headers, all under the trust rules of common/runtime. Verbs that work with the
+ * daemon dead stand on this.
+ */
+
+#include "client/ctl/ctl.h"
+#include "common/assign.h"
+#include "common/runtime.h"
+#include "common/snapshot.h"
+
+struct json_object;
+
+struct published {
+	const char *path;
+	struct runtime runtime;
+	struct assign *assign; /* NULL: assign_error tells why */
+	int assign_error;
+	struct json_object *status; /* NULL: absent, not believed or no JSON */
+	int64_t status_time;        /* seconds since 1970 when it was written */
+};
+
+#define PUBLISHED_NULL                                                                             \
+	{                                                                                          \
+		.runtime = RUNTIME_NULL                                                            \
+	}
+
+/* Opens PATH's runtime directory for the calling user. 0 or the errors of runtime_open(). */
+int published_open(const char *path, struct published *ret);
+void published_done(struct published *p);
+
+/* The same for a verb, with an error line: CTL_GOOD or an exit status. */
+int ctl_published(struct ctl *ctl, struct published *ret);
+/* Needs `assign` as well. */
+int ctl_published_assign(struct ctl *ctl, struct published *ret);
+
+/* Name of the profile of DIGEST: from the status file, else from the snapshot's header. malloc()ed;
+ * NULL: unknown. */
+char *published_profile(const struct published *p, const char *digest);
+/* Digest of the published profile NAME. 0 or -ENOENT. */
+int published_digest(const struct published *p, const char *name, char ret[DIGEST_SIZE]);

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * status: the published status file, live counts from procs/ and jobs/, and whether the manager
+ * that wrote it is there. Works for everyone, with the daemon dead or frozen too; a dead manager's
+ * file is never told as the present.
+ */
+#include "config.h"
+
+#include <inttypes.h>
+#include <time.h>
+
+#include "client/ctl/control.h"
+#include "client/ctl/jsonutil.h"
+#include "client/ctl/table.h"
+#include "client/ctl/workers.h"
+#include "common/util.h"
+
+#define PING_USEC    ((uint64_t)1000 * 1000)
+#define DIGEST_SHOWN 12
+
+enum manager_state { MANAGER_RUNNING, MANAGER_SILENT, MANAGER_DEAD, MANAGER_UNSEEN };
+
+struct status {
+	struct published published;
+	bool have_published;
+	int published_error;
+	enum manager_state manager;
+	pid_t manager_pid;
+	char since[64]; /* of the status file, "" unknown */
+	bool counted;
+	size_t processes;
+	size_t current; /* have what a new job would get */
+	size_t stale;
+	size_t jobs;
+	char *verdict;
+	enum ctl_status code;
+};
+
+static void status_done(struct status *s)
+{
+	published_done(&s->published);
+	free(s->verdict);
+}
+
+static void find_manager(const char *control, struct status *s)
+{
+	_cleanup_(control_result_done) struct control_result answer = {0};
+	int r;
+
+	r = control_ping(control, PING_USEC, &answer);
+	s->manager_pid = answer.peer;
+	if (r == 0 || r == -EREMOTEIO)
+		s->manager = MANAGER_RUNNING;
+	else if (r == -ENOENT || r == -ECONNREFUSED || r == -ECONNRESET)
+		s->manager = MANAGER_DEAD;
+	else if (r == -ETIMEDOUT)
+		s->manager = MANAGER_SILENT;
+	else
+		s->manager = MANAGER_UNSEEN;
+}
+
+static void find_since(struct status *s)
+{
+	time_t when = (time_t)s->published.status_time;
+	struct tm tm;
+
+	if (when > 0 && localtime_r(&when, &tm))
+		(void)strftime(s->since, sizeof s->since, "%F %T", &tm);
+}
+
+static void count_workers(struct status *s)
+{
+	_cleanup_(workers_done) struct workers w = {0};
+
+	if (!s->have_published || workers_collect(&s->published, WORKERS_EVERYONE, &w) < 0)
+		return;
+	s->counted = true;
+	s->processes = w.n;
+	s->jobs = w.n_jobs;
+	for (size_t i = 0; i < w.n; i++) {
+		s->current += w.items[i].stale == TRI_NO;
+		s->stale += w.items[i].stale == TRI_YES;
+	}
+}
+
+/* Name of the profile that new jobs get where no rule says otherwise; malloc()ed, NULL none. */
+static char *default_profile(const struct status *s)
+{
+	const struct assign *a = s->published.assign;
+
+	return a && a->fallback[0] ? published_profile(&s->published, a->fallback) : NULL;
+}
+
+static int verdict_dead(struct ctl *ctl, struct status *s, char **ret)
+{
+	const char *mode = s->published.assign ? mode_name(s->published.assign->mode) : NULL;
+
+	s->code = CTL_BAD_NEWS;
+	if (!s->have_published)
+		return asprintf(ret,
+				"cudaenvd is not running, and nothing is published in %s (%s); "
+				"start it with %s",
+				ctl->paths.runtime, strerror(-s->published_error),
+				ctl_start_hint(ctl));
+	return asprintf(ret, "cudaenvd is not running%s%s; %s%s; start it with %s",
+			s->since[0] ? ": its last word is of " : "", s->since,
+			mode ? "starts still go by what it published, mode "
+			     : "no rules are published",
+			mode ? mode : "", ctl_start_hint(ctl));
+}
+
+static int verdict_on(struct status *s, char **ret)
+{
+	_cleanup_(freep) char *profile = default_profile(s);
+	const char *name = profile ? profile : "its profile";
+
+	if (!s->published.assign->fallback[0] && s->processes == 0) {
+		s->code = CTL_BAD_NEWS;
+		return asprintf(
+			ret,
+			"on, but no profile is in use: nothing is set; cudaenvctl use PROFILE");
+	}
+	if (s->processes == 0)
+		return asprintf(ret, "OK: no worker yet, new jobs get %s", name);
+	if (s->stale > 0)
+		return asprintf(ret, "OK: %zu of %zu workers on %s, %zu on an older snapshot",
+				s->current, s->processes, name, s->stale);
+	return asprintf(ret, "OK: %zu of %zu workers on %s", s->current, s->processes, name);
+}
+
+static int make_verdict(struct ctl *ctl, struct status *s)
+{
+	const struct assign *a = s->published.assign;
+	int r;
+
+	if (s->manager == MANAGER_DEAD) {
+		r = verdict_dead(ctl, s, &s->verdict);
+	} else if (!a) {
+		s->code = CTL_BAD_NEWS;
+		r = asprintf(&s->verdict, "nothing is published in %s: %s", ctl->paths.runtime,
+			     strerror(-(s->have_published ? s->published.assign_error
+							  : s->published_error)));
+	} else if (s->manager == MANAGER_SILENT) {
+		s->code = CTL_BAD_NEWS;
+		r = asprintf(&s->verdict,
+			     "cudaenvd (pid %d) does not answer; starts still go by what it "
+			     "published, mode %s",
+			     (int)s->manager_pid, mode_name(a->mode));
+	} else if (a->mode == MODE_OFF) {
+		r = asprintf(&s->verdict, "off: nothing is set; cudaenvctl on changes that");
+	} else if (a->mode == MODE_OBSERVE) {
+		r = asprintf(&s->verdict,
+			     "observing: %zu workers in %zu jobs seen, nothing is set; cudaenvctl "
+			     "on changes that",
+			     s->processes, s->jobs);
+	} else {
+		r = verdict_on(s, &s->verdict);
+	}
+	if (r < 0)
+		s->verdict = NULL;
+	return r < 0 ? -ENOMEM : 0;
+}
+
+/* The published fields, and over them what was found now. */
+static struct json_object *make_json(struct status *s)
+{
+	static const char *const published[] = {
+		"active",         "digest",          "rank_digest", "facts_version",
+		"profiles_valid", "profiles_broken", "edited",      "last_error"};
+	struct json_object *file = s->published.status, *o = json_object_new_object();
+	const struct assign *a = s->published.assign;
+
+	json_object_object_add(o, "verdict", json_text(s->verdict));
+	json_object_object_add(o, "mode", json_text(a ? mode_name(a->mode) : NULL));
+	for (size_t i = 0; i < ARRAY_SIZE(published); i++) {
+		struct json_object *value = NULL;
+
+		(void)json_object_object_get_ex(file, published[i], &value);
+		json_object_object_add(o, published[i], json_object_get(value));
+	}
+	json_object_object_add(o, "generation",
+			       a ? json_object_new_int64((int64_t)a->generation) : NULL);
+	json_object_object_add(o, "processes",
+			       s->counted ? json_object_new_int64((int64_t)s->processes) : NULL);
+	json_object_object_add(o, "jobs",
+			       s->counted ? json_object_new_int64((int64_t)s->jobs) : NULL);
+	json_object_object_add(o, "jobs_split", NULL);
+	json_object_object_add(o, "running",
+			       s->manager == MANAGER_UNSEEN
+				       ? NULL
+				       : json_object_new_boolean(s->manager == MANAGER_RUNNING));
+	json_object_object_add(o, "written", json_text(s->since[0] ? s->since : NULL));
+	return o;
+}
+
+static void row(struct table *t, const char *name, const char *value)
+{
+	table_cell(t, name);
+	table_cell(t, value);
+}
+
+static void row_number(struct table *t, const char *name, struct json_object *o, const char *key)
+{
+	int64_t n = json_number(o, key, -1);
+
+	table_cell(t, name);
+	if (n >= 0)
+		table_cell_format(t, "%" PRId64, n);
+	else
+		table_cell(t, NULL);
+}
+
+/* A list of names, or a number of them. */
+static void row_edited(struct table *t, struct json_object *o)
+{
+	struct json_object *list = json_array(o, "edited");
+	_cleanup_(freep) char *text = NULL;
+	size_t size = 0;
+	FILE *f;
+
+	if (!list) {
+		row_number(t, "Edited", o, "edited");
+		return;
+	}
+	f = open_memstream(&text, &size);
+	for (size_t i = 0; f && i < json_object_array_length(list); i++)
+		fprintf(f, "%s%s", i > 0 ? " " : "",
+			json_object_get_string(json_object_array_get_idx(list, i)));
+	if (f)
+		(void)fclose(f);
+	row(t, "Edited", text && text[0] ? text : NULL);
+}
+
+static int print_status(const struct status *s, struct json_object *o)
+{
+	static const char *const headers[] = {"", "", NULL};
+	_cleanup_(table_done) struct table t = {0};
+	const char *error = json_string(o, "last_error");
+	bool good = s->code == CTL_GOOD;
+
+	printf("%s", colour_begin(good ? COLOUR_GOOD : COLOUR_BAD));
+	print_escaped(s->verdict);
+	printf("%s\n", colour_end());
+	if (!s->have_published)
+		return CTL_GOOD;
+	table_init(&t, headers);
+	row(&t, "Mode", json_string(o, "mode"));
+	row(&t, "Profile", json_string(o, "active"));
+	row(&t, "Snapshot", json_string(o, "digest"));
+	row(&t, "Rank digest", json_string(o, "rank_digest"));
+	row(&t, "Facts", json_string(o, "facts_version"));
+	row_number(&t, "Generation", o, "generation");
+	row_number(&t, "Profiles valid", o, "profiles_valid");
+	row_number(&t, "Profiles with errors", o, "profiles_broken");
+	row_edited(&t, o);
+	row_number(&t, "Workers", o, "processes");
+	row_number(&t, "Jobs", o, "jobs");
+	row(&t, "Last error", error);
+	return table_print(&t, stdout, ctl_terminal());
+}
+
+static int run_status(struct ctl *ctl, int argc, char *argv[])
+{
+	_cleanup_(status_done) struct status s = {.published = PUBLISHED_NULL, .code = CTL_GOOD};
+	_cleanup_(json_putp) struct json_object *o = NULL;
+	const struct paths *paths = ctl_paths(ctl);
+	int r = 0;
+
+	if (!paths)
+		return CTL_FAILED;
+	s.published_error = published_open(paths->runtime, &s.published);
+	s.have_published = s.published_error == 0;
+	if (s.published_error == -EPERM)
+		return ctl_published(ctl, &s.published);
+	find_manager(paths->control, &s);
+	find_since(&s);
+	count_workers(&s);
+	if (make_verdict(ctl, &s) < 0)
+		return ctl_error(CTL_FAILED, "out of memory");
+	o = make_json(&s);
+	if (ctl->json)
+		json_print(o);
+	else
+		r = print_status(&s, o);
+	return r < 0 ? ctl_error(CTL_FAILED, "out of memory") : (int)s.code;
+}
+
+const struct verb verb_status = {
+	.name = "status",
+	.arguments = "",
+	.summary = "One line that says how it stands, then the figures.",
+	.help = "Works for everyone, with cudaenvd dead or frozen too: that is then the first "
+		"line.\n"
+		"Exit status 1 when cudaenvd is not running or does not answer, or when mode is on "
+		"and\n"
+		"nothing is in use.",
+	.run = run_status,
+};

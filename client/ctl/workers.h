@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The processes that have a job here, and their jobs: procs/ and jobs/ laid over /proc, with no
+ * daemon. A process is listed if it is registered, or was forked off a listed one without an exec
+ * (fork runs no start hook, so it has its parent's environment and job). What cannot be told is
+ * unknown, never guessed.
+ */
+
+#include "client/ctl/published.h"
+#include "client/ctl/started.h"
+#include "common/decide.h"
+
+enum tri { TRI_UNKNOWN = -1, TRI_NO = 0, TRI_YES = 1 };
+
+struct worker {
+	pid_t pid, ppid; /* as this /proc numbers them */
+	uid_t uid;
+	uint64_t pidns;
+	pid_t nspid;
+	uint64_t start;
+	uint64_t stack; /* start of its stack: equal in a fork, chosen anew by an exec; 0 unknown */
+	char *exe;      /* NULL unknown */
+	char *unit;     /* NULL none */
+	char *key;      /* its job; NULL: not listed */
+	bool registered;
+	enum started started;
+	bool pin_known;
+	char snapshot[DIGEST_SIZE]; /* "": nothing is set */
+	enum tri stale;             /* a new job in its place would get something else */
+};
+
+struct worker_job {
+	char *key;
+	struct job_key parts;
+	pid_t root_pid; /* 0: unknown or gone */
+	bool pin_known;
+	char snapshot[DIGEST_SIZE];
+	size_t members;
+};
+
+struct workers {
+	struct worker *items; /* by pid */
+	size_t n;
+	struct worker_job *jobs; /* by key */
+	size_t n_jobs;
+};
+
+#define WORKERS_EVERYONE ((uid_t)-1)
+
+/* VIEWER: whose processes are wanted, WORKERS_EVERYONE: all. 0 or negative errno. */
+int workers_collect(const struct published *published, uid_t viewer, struct workers *ret);
+void workers_done(struct workers *w);
+const struct worker_job *workers_job(const struct workers *w, const char *key);
