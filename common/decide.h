@@ -2,30 +2,14 @@
 #pragma once
 
 /*
- * The decision at a start: job, then pin, then token, then rules; whoever decides first makes the pin by one
- * exclusive symlinkat(2) in jobs/, and everyone after reads it. Broker and clients run this same code over the same
- * files, so a slow, frozen or dead broker changes nothing in the answer.
- *
- * A pin's text: DIGEST or "none", then after a release the former ones, separated by blanks.
+ * The decision at a start: job, then pin, then token, then rules; whoever decides first makes the
+ * pin by one exclusive symlinkat(2) in jobs/ (common/pin.h), and everyone after reads it. Broker
+ * and clients run this same code over the same files, so a slow, frozen or dead broker changes
+ * nothing in the answer.
  */
 
 #include "common/job.h"
-
-#define PIN_MAX_FORMER 16
-
-struct pin {
-	char digest[DIGEST_SIZE]; /* "" for none */
-	char former[PIN_MAX_FORMER][DIGEST_SIZE];
-	unsigned n_former;
-};
-
-/* Reads jobs/KEY for a process of uid OWNER. 0, -ENOENT, -EPERM (made by a stranger), -EBADMSG. */
-int pin_read(const struct runtime *rt, const char *key, uid_t owner, struct pin *ret);
-/* Makes jobs/KEY. 0, -EEXIST (read it), other errno. */
-int pin_make(const struct runtime *rt, const char *key, const char *digest);
-/* Parses a pin's text (fuzzed). 0 or -EBADMSG. */
-int pin_parse(const char *text, struct pin *ret);
-bool pin_has(const struct pin *pin, const char *digest);
+#include "common/pin.h"
 
 enum decision_reason {
 	DECIDED_OFF,     /* mode off: nothing, not even a pin */
@@ -41,16 +25,24 @@ struct decision {
 	char digest[DIGEST_SIZE]; /* "": nothing is applied */
 	char rule[129];           /* of DECIDED_RULE */
 	enum decision_reason reason;
-	bool below; /* a registered ancestor, or the token is this digest */
+	bool below;  /* a registered ancestor, or the token is this digest */
+	bool pinned; /* the pin is there; false: it could not be made (read-only jobs/, strangers),
+		      * the answer holds for this process alone */
 	pid_t nspid;
 	uint64_t start;
+	uid_t uid; /* of the process, as the caller sees it: who may have made its links */
+	char cgroup_dir[1024]; /* of a cgroup key found by its cgroup, for job_root_alive(); ""
+				  unknown */
 };
 
-/* MATCH: gids and exe for the rules (unit and cgroup are filled in from what job_find() saw); NULL: none known. A token
- * counts only if snapshots/TOKEN is published here. In mode observe new jobs are pinned none; a job that has a pin keeps
- * it. 0 or negative errno (no decision: nothing is applied). */
+/* MATCH: gids and exe for the rules (uid, unit and cgroup are filled in from what job_find() saw);
+ * NULL: none known. A token counts only if snapshots/TOKEN is published here. In mode observe new
+ * jobs are pinned none; a job that has a pin keeps it. 0 or negative errno (no decision: nothing is
+ * applied). */
 int decide(const struct job_source *src, const struct job_subject *subject,
 	   const struct assign_subject *match, struct decision *ret);
 
-/* Makes procs/PIDNS-PID-START -> KEY. 0 (also if it is there already with this text), or negative errno. */
+/* Makes procs/PIDNS-PID-START -> KEY of D, for its uid. 0 (also if it is there already with this
+ * text), -EEXIST (there with another), -EPERM (a stranger has taken the name; the broker and root
+ * remove that first), other negative errno. */
 int decide_register(const struct runtime *rt, uint64_t pidns, const struct decision *d);

@@ -2,23 +2,34 @@
 #pragma once
 
 /*
- * Which job a starting process belongs to, from kernel facts alone (DESIGN section 6): the same code in
- * broker and client, so both find the same key. This module only reads; pins are made in common/decide.
+ * Which job a starting process belongs to, from kernel facts alone (DESIGN section 6): the same
+ * code in broker and client, so both find the same key. This module only reads; pins are made in
+ * common/decide.
  *
  * Keys (also file names in jobs/):
- *   tree-UID-PIDNS-PID-START       outermost ancestor below the boundary; PID as numbered in namespace PIDNS
- *   slurm-UID-INODE  container-UID-INODE  unit-UID-INODE      inode of the cgroup directory
- *   KEY.DIGEST                     a job started with a token that KEY never had as a pin
- * UID is the effective uid: a change of uid starts a new job.
+ *   tree-UID-PIDNS-PID-START       outermost ancestor below the boundary; PID as numbered in
+ * namespace PIDNS slurm-UID-INODE  container-UID-INODE  unit-UID-INODE      inode of the cgroup
+ * directory KEY.DIGEST                     a job started with a token that KEY never had as a pin
+ *   KEY~1 to KEY~3                 in jobs/ only: the pin of KEY, where a stranger has taken the
+ * names before UID is the effective uid, a number of the user namespace around the process's own
+ * where that is not the initial one: a change of uid starts a new job.
+ *
+ * Boundaries, besides those of `assign`: pid 1 of the pid namespace (unless it is itself
+ * registered: a program that is pid 1 of a container is not an init), a shell that leads a session
+ * with a terminal, systemd as a user's manager, another uid, what cannot be read, and what started
+ * after its child (its number was given to another process).
  */
 
 #include "common/assign.h"
+#include "common/cgroup.h"
 #include "common/procfs.h"
 #include "common/runtime.h"
 
-#define JOB_KEY_MAX 255 /* NAME_MAX; with NUL one more */
-#define JOB_KEY_SIZE (JOB_KEY_MAX + 1)
-#define JOB_DEPTH_MAX 128 /* ancestors looked at; deeper ones count as the boundary */
+#define JOB_KEY_MAX   255 /* NAME_MAX; with NUL one more */
+#define JOB_KEY_SIZE  (JOB_KEY_MAX + 1)
+#define JOB_SLOTS     4
+#define JOB_DEPTH_MAX 128   /* ancestors looked at; deeper ones count as the boundary */
+#define JOB_SCAN_MAX  16384 /* names in jobs/ that rule 3 looks at; then it finds nothing */
 
 enum job_kind { JOB_TREE, JOB_SLURM, JOB_CONTAINER, JOB_UNIT, JOB_KIND_MAX_ };
 
@@ -31,6 +42,7 @@ struct job_key {
 	uint64_t start;
 	uint64_t inode;           /* the others */
 	char digest[DIGEST_SIZE]; /* "" without a token part */
+	unsigned slot;            /* 0: the key itself */
 };
 
 const char *job_kind_name(enum job_kind kind);
@@ -48,38 +60,68 @@ struct job_source {
 	int proc_fd;
 	int cgroup_fd; /* O_PATH of /sys/fs/cgroup, -EBADF: cgroup rules are skipped */
 	const struct runtime *rt;
-	const struct assign *assign;
-	bool same_pidns; /* the starting process's pid namespace is that of proc_fd: pids need no translation */
-	/* Optional shortcut (the broker's memory) before procs/ is read: 1 and KEY if FACTS is a registered
-	 * process, 0 if not. */
-	int (*registered)(void *userdata, const struct proc_facts *facts, char ret_key[JOB_KEY_SIZE]);
+	const struct assign *assign; /* NULL: none of its boundaries and supervisors */
+	bool same_pidns; /* the starting process's pid namespace is that of proc_fd: pids need no
+			    translation */
+	/* Optional shortcut (the broker's memory) before procs/ is read: 1 and KEY if FACTS is a
+	 * registered process, 0 if not (procs/ is then read). */
+	int (*registered)(void *userdata, const struct proc_facts *facts,
+			  char ret_key[JOB_KEY_SIZE]);
 	void *userdata;
 };
 
+#define JOB_CGROUP_UNSEEN UINT64_MAX
+
 struct job_subject {
 	pid_t pid; /* as proc_fd numbers it */
-	uid_t uid;
-	uint64_t pidns;         /* inode of its pid namespace: its own word where it cannot be read */
-	uint64_t cgroup_claim;  /* its own word: inode of its cgroup namespace's root, 0 if that is the host's */
-	const char *token;      /* valid digest or NULL */
+	uid_t uid; /* as the caller sees it: compared with owners of processes and links */
+	bool has_key_uid;
+	uid_t key_uid;  /* with has_key_uid: stands in the key in place of uid */
+	uint64_t pidns; /* inode of its pid namespace: its own word where it cannot be read */
+	uint64_t cgroup_claim; /* its own word: inode of its cgroup namespace's root, 0 if that is
+				* the host's, JOB_CGROUP_UNSEEN if it cannot tell. Believed only if
+				* it is above the process. */
+	const char *token;     /* valid digest or NULL */
+	bool token_chosen; /* the caller's own wish, not inherited (cudaenvctl exec): always a job
+			      of its own */
 };
+
+/* Fills in what a process says about itself, for its own decision and for its FETCH. PROC_FD:
+ * /proc; CGROUP_FD: as in job_source. RET_SAME_PIDNS: that field of the job_source. 0, or negative
+ * errno where /proc does not show the process. */
+int job_subject_self(const struct runtime *rt, int proc_fd, int cgroup_fd, const char *token,
+		     struct job_subject *ret, bool *ret_same_pidns);
+
+/* The broker's, at its start: says in jobs/.node which cgroup namespace is the node's own. Where
+ * the daemon itself runs in a container, that container is the node and not one job. 0 or negative
+ * errno. */
+int job_node_publish(const struct runtime *rt, int proc_fd);
 
 /* What job_find() learnt; all of it is input for assign_choose() and decide. */
 struct job_facts {
 	char key[JOB_KEY_SIZE];
-	bool below;         /* found by a registered ancestor (or the process itself, registered before an exec) */
-	bool ignore_token;  /* a unit's first process */
-	pid_t nspid;        /* of the process, in its own namespace */
+	bool below; /* found by a registered ancestor (or the process itself, registered before an
+		       exec) */
+	bool ignore_token; /* a unit's first process */
+	pid_t nspid;       /* of the process, in its own namespace */
 	uint64_t start;
-	char cgroup[4096];  /* "" unknown */
-	char unit[256];     /* "" none */
+	bool placed;                   /* the rest is filled in: not when below, see job_place() */
+	char cgroup[CGROUP_PATH_SIZE]; /* as the process itself sees it; "" unknown */
+	char unit[256];                /* "" none */
+	char cgroup_dir[CGROUP_PATH_SIZE]; /* of a cgroup key, below cgroup_fd; "" unknown */
 };
 
-/* Rules 1 to 4 of DESIGN section 6, before the token part (decide adds it). 0, or negative errno when the process's
- * own facts cannot be read (-ESRCH). */
-int job_find(const struct job_source *src, const struct job_subject *subject, struct job_facts *ret);
+/* Rules 1 to 4 of DESIGN section 6, before the token part (decide adds it). 0, or negative errno
+ * when the process's own facts cannot be read (-ESRCH). */
+int job_find(const struct job_source *src, const struct job_subject *subject,
+	     struct job_facts *ret);
 
-/* 1: the root process or cgroup that KEY names exists, 0: gone, negative errno: cannot tell (another pid
- * namespace, unreadable). For a cgroup key PATH (below cgroup_fd) is where it was seen, NULL: unknown. */
+/* Fills in cgroup and unit of a process, whatever its job; what cannot be read stays "". */
+void job_place(const struct job_source *src, const struct job_subject *subject,
+	       struct job_facts *ret);
+
+/* 1: the root process or cgroup that KEY names exists, 0: gone, negative errno: cannot tell
+ * (another pid namespace, unreadable). For a cgroup key PATH (below cgroup_fd) is where it was
+ * seen; NULL or "": it is searched for, which may take milliseconds. */
 int job_root_alive(const struct job_source *src, const struct job_key *key, uint64_t own_pidns,
 		   const char *path);

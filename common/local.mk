@@ -2,9 +2,12 @@
 noinst_LTLIBRARIES += common/libcommon.la common/libprofile.la
 common_libcommon_la_SOURCES = \
 	common/assign.c common/assign.h \
+	common/cgroup.c common/cgroup.h \
 	common/decide.c common/decide.h \
 	common/digest.c common/digest.h \
 	common/job.c common/job.h \
+	common/job-find.c \
+	common/pin.c common/pin.h \
 	common/procfs.c common/procfs.h \
 	common/runtime.c common/runtime.h \
 	common/snapshot.c common/snapshot.h \

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The decision. What the job found and the token say is combined here; DESIGN section 6. A job with
+ * a pin costs no look at the rules, and with a registered ancestor none at the cgroup either.
+ */
+#include "common/decide.h"
+
+#include <sys/stat.h>
+
+#include "common/util.h"
+
+/* Is it published here, so that it can be had? */
+static bool is_published(const struct runtime *rt, const char *digest)
+{
+	struct stat st;
+
+	return digest_valid(digest) && rt->snapshots_fd >= 0 &&
+	       fstatat(rt->snapshots_fd, digest, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISREG(st.st_mode) && st.st_uid == rt->publisher;
+}
+
+/* The token that counts, or NULL. */
+static const char *effective_token(const struct job_source *src, const struct job_subject *subject,
+				   const struct job_facts *facts)
+{
+	if (!subject->token || facts->ignore_token || !is_published(src->rt, subject->token))
+		return NULL;
+	return subject->token;
+}
+
+/* Does the token ask for another job than the one with this pin (NULL: it has none)? */
+static bool token_differs(const struct job_subject *subject, const char *token,
+			  const struct pin *pin)
+{
+	if (!token)
+		return false;
+	return subject->token_chosen || !pin || !pin_has(pin, token);
+}
+
+/* KEY with the token part TOKEN in place of its own. */
+static int add_token(char key[JOB_KEY_SIZE], const char *token)
+{
+	struct job_key k;
+
+	if (job_key_parse(key, &k) < 0)
+		return -EINVAL;
+	memcpy(k.digest, token, DIGEST_SIZE);
+	job_key_format(&k, key);
+	return 0;
+}
+
+/* What a new job gets by the rules. */
+static void choose(const struct job_source *src, const struct job_subject *subject,
+		   const struct assign_subject *match, struct job_facts *facts,
+		   struct decision *ret)
+{
+	struct assign_subject m = match ? *match : (struct assign_subject){0};
+	const char *rule;
+
+	if (!facts->placed)
+		job_place(src, subject, facts);
+	m.uid = subject->has_key_uid ? subject->key_uid : subject->uid;
+	m.unit = facts->unit[0] ? facts->unit : NULL;
+	m.cgroup = facts->cgroup[0] ? facts->cgroup : NULL;
+	(void)stpcpy(ret->digest, assign_choose(src->assign, &m, &rule));
+	ret->reason = rule ? DECIDED_RULE : DECIDED_DEFAULT;
+	if (rule)
+		(void)snprintf(ret->rule, sizeof ret->rule, "%s", rule);
+}
+
+/* Makes the pin of RET's key with RET's digest, or takes the one that is there. */
+static int settle(const struct runtime *rt, const struct job_subject *subject, struct decision *ret)
+{
+	struct pin pin;
+	int r;
+
+	r = pin_settle(rt, ret->key, subject->uid, ret->digest, &pin);
+	ret->pinned = r >= 0;
+	if (r == 0) {
+		ret->reason = DECIDED_PIN;
+		ret->rule[0] = '\0';
+		memcpy(ret->digest, pin.digest, sizeof ret->digest);
+	}
+	return 0;
+}
+
+/* A job without a pin: token, mode, rules. */
+static int decide_new(const struct job_source *src, const struct job_subject *subject,
+		      const struct assign_subject *match, const char *token,
+		      struct job_facts *facts, struct decision *ret)
+{
+	if (src->assign->mode == MODE_OBSERVE) {
+		ret->reason = DECIDED_OBSERVE;
+	} else if (token) {
+		ret->reason = DECIDED_TOKEN;
+		memcpy(ret->digest, token, DIGEST_SIZE);
+	} else {
+		choose(src, subject, match, facts, ret);
+	}
+	return settle(src->rt, subject, ret);
+}
+
+static void copy_facts(const struct job_facts *facts, struct decision *ret)
+{
+	(void)stpcpy(ret->key, facts->key);
+	ret->below = facts->below;
+	ret->nspid = facts->nspid;
+	ret->start = facts->start;
+	if (strlen(facts->cgroup_dir) < sizeof ret->cgroup_dir)
+		(void)stpcpy(ret->cgroup_dir, facts->cgroup_dir);
+}
+
+int decide(const struct job_source *src, const struct job_subject *subject,
+	   const struct assign_subject *match, struct decision *ret)
+{
+	struct decision d = {.reason = DECIDED_OFF, .uid = subject->uid};
+	struct job_facts facts;
+	const char *token;
+	struct pin pin;
+	bool has_pin;
+	int r;
+
+	if (!src->assign)
+		return -ENODATA;
+	if (src->assign->mode == MODE_OFF) {
+		*ret = d;
+		return 0;
+	}
+	r = job_find(src, subject, &facts);
+	if (r < 0)
+		return r;
+	copy_facts(&facts, &d);
+	token = effective_token(src, subject, &facts);
+	has_pin = pin_read(src->rt, d.key, subject->uid, &pin) == 0;
+	if (token_differs(subject, token, has_pin ? &pin : NULL)) {
+		r = add_token(d.key, token);
+		if (r < 0)
+			return r;
+		has_pin = pin_read(src->rt, d.key, subject->uid, &pin) == 0;
+	}
+	if (has_pin) {
+		d.reason = DECIDED_PIN;
+		d.pinned = true;
+		memcpy(d.digest, pin.digest, sizeof d.digest);
+	} else {
+		r = decide_new(src, subject, match, token, &facts, &d);
+		if (r < 0)
+			return r;
+	}
+	d.below = d.below || (token && streq(token, d.digest));
+	*ret = d;
+	return 0;
+}
+
+int decide_register(const struct runtime *rt, uint64_t pidns, const struct decision *d)
+{
+	char name[JOB_PROC_SIZE], text[JOB_KEY_SIZE];
+	bool may_remove = rt->self == 0 || rt->self == rt->broker;
+	int r;
+
+	if (rt->procs_fd < 0)
+		return -EBADF;
+	job_proc_format(pidns, d->nspid, d->start, name);
+	for (unsigned i = 0; i < 2; i++) {
+		if (symlinkat(d->key, rt->procs_fd, name) == 0)
+			return 0;
+		if (errno != EEXIST)
+			return -errno;
+		r = runtime_readlink(rt, rt->procs_fd, name, d->uid, text, sizeof text);
+		if (r == 0)
+			return streq(text, d->key) ? 0 : -EEXIST;
+		if (!may_remove || (r != -EPERM && r != -ENAMETOOLONG) ||
+		    unlinkat(rt->procs_fd, name, 0) < 0)
+			return r;
+	}
+	return -EPERM;
+}

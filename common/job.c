@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keys and names, what a process says about itself, and whether a job's root still is. Which job a
+ * process belongs to is found in job-find.c.
+ */
+#include "common/job.h"
+
+#include <linux/magic.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "common/util.h"
+
+#define NODE_FILE ".node"
+#define NODE_TEXT "cgroupns "
+
+/* Inodes that the kernel gives the initial namespaces (proc_ns.h). */
+#define INIT_CGROUP_NS 0xEFFFFFFBu
+#define INIT_USER_NS   0xEFFFFFFDu
+
+static const char *const kind_names[JOB_KIND_MAX_] = {
+	[JOB_TREE] = "tree",
+	[JOB_SLURM] = "slurm",
+	[JOB_CONTAINER] = "container",
+	[JOB_UNIT] = "unit",
+};
+
+const char *job_kind_name(enum job_kind kind)
+{
+	return (unsigned)kind < JOB_KIND_MAX_ ? kind_names[kind] : NULL;
+}
+
+/* A '-' and a number. */
+static int dash_number(const char **s, uint64_t max, uint64_t *ret)
+{
+	if (**s != '-')
+		return -EINVAL;
+	(*s)++;
+	return procfs_number(s, max, ret) < 0 ? -EINVAL : 0;
+}
+
+static int parse_kind(const char **s, enum job_kind *ret)
+{
+	for (unsigned i = 0; i < JOB_KIND_MAX_; i++) {
+		const char *rest = startswith(*s, kind_names[i]);
+
+		if (rest && *rest == '-') {
+			*s = rest;
+			*ret = (enum job_kind)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+/* ".DIGEST" and "~SLOT", each where it stands. */
+static int parse_tail(const char *s, struct job_key *ret)
+{
+	if (*s == '.') {
+		if (strnlen(s + 1, DIGEST_HEX) < DIGEST_HEX)
+			return -EINVAL;
+		memcpy(ret->digest, s + 1, DIGEST_HEX);
+		if (!digest_valid(ret->digest))
+			return -EINVAL;
+		s += 1 + DIGEST_HEX;
+	}
+	if (*s == '~') {
+		if (s[1] < '1' || s[1] >= '0' + JOB_SLOTS)
+			return -EINVAL;
+		ret->slot = (unsigned)(s[1] - '0');
+		s += 2;
+	}
+	return *s == '\0' ? 0 : -EINVAL;
+}
+
+int job_key_parse(const char *key, struct job_key *ret)
+{
+	struct job_key k = {0};
+	uint64_t uid, pid;
+
+	if (parse_kind(&key, &k.kind) < 0 || dash_number(&key, UINT32_MAX, &uid) < 0)
+		return -EINVAL;
+	k.uid = (uid_t)uid;
+	if (k.kind != JOB_TREE) {
+		if (dash_number(&key, UINT64_MAX, &k.inode) < 0)
+			return -EINVAL;
+	} else {
+		if (dash_number(&key, UINT64_MAX, &k.pidns) < 0 ||
+		    dash_number(&key, INT32_MAX, &pid) < 0 ||
+		    dash_number(&key, UINT64_MAX, &k.start) < 0)
+			return -EINVAL;
+		k.pid = (pid_t)pid;
+	}
+	if (parse_tail(key, &k) < 0)
+		return -EINVAL;
+	*ret = k;
+	return 0;
+}
+
+void job_key_format(const struct job_key *k, char ret[JOB_KEY_SIZE])
+{
+	char tail[DIGEST_SIZE + 1] = "", slot[] = "~0";
+
+	if (k->digest[0]) {
+		tail[0] = '.';
+		memcpy(tail + 1, k->digest, DIGEST_SIZE);
+	}
+	slot[1] = (char)('0' + k->slot % 10);
+	if (k->kind == JOB_TREE)
+		(void)snprintf(ret, JOB_KEY_SIZE, "tree-%u-%llu-%d-%llu%s%s", (unsigned)k->uid,
+			       (unsigned long long)k->pidns, (int)k->pid,
+			       (unsigned long long)k->start, tail, k->slot ? slot : "");
+	else
+		(void)snprintf(ret, JOB_KEY_SIZE, "%s-%u-%llu%s%s", kind_names[k->kind],
+			       (unsigned)k->uid, (unsigned long long)k->inode, tail,
+			       k->slot ? slot : "");
+}
+
+void job_proc_format(uint64_t pidns, pid_t nspid, uint64_t start, char ret[JOB_PROC_SIZE])
+{
+	(void)snprintf(ret, JOB_PROC_SIZE, "%llu-%d-%llu", (unsigned long long)pidns, (int)nspid,
+		       (unsigned long long)start);
+}
+
+int job_proc_parse(const char *name, uint64_t *ret_pidns, pid_t *ret_nspid, uint64_t *ret_start)
+{
+	uint64_t pidns, pid, start;
+
+	if (procfs_number(&name, UINT64_MAX, &pidns) < 0 ||
+	    dash_number(&name, INT32_MAX, &pid) < 0 || dash_number(&name, UINT64_MAX, &start) < 0 ||
+	    *name != '\0')
+		return -EINVAL;
+	*ret_pidns = pidns;
+	*ret_nspid = (pid_t)pid;
+	*ret_start = start;
+	return 0;
+}
+
+/* Inode of a namespace of this process; 0: not to be seen. */
+static uint64_t namespace_inode(int proc_fd, const char *path)
+{
+	struct stat st;
+
+	return fstatat(proc_fd, path, &st, 0) == 0 ? st.st_ino : 0;
+}
+
+/* The cgroup namespace that jobs/.node names; 0: none. */
+static uint64_t node_namespace(const struct runtime *rt, uid_t self)
+{
+	char text[64];
+	const char *s;
+	uint64_t inode;
+
+	if (runtime_readlink(rt, rt->jobs_fd, NODE_FILE, self, text, sizeof text) < 0)
+		return 0;
+	s = startswith(text, NODE_TEXT);
+	return s && procfs_number(&s, UINT64_MAX, &inode) == 0 && *s == '\0' ? inode : 0;
+}
+
+int job_node_publish(const struct runtime *rt, int proc_fd)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof text, NODE_TEXT "%llu",
+		       (unsigned long long)namespace_inode(proc_fd, "self/ns/cgroup"));
+	/* Whatever is there: of an earlier broker, or of somebody else. */
+	if (unlinkat(rt->jobs_fd, NODE_FILE, 0) < 0 && errno != ENOENT)
+		return -errno;
+	return symlinkat(text, rt->jobs_fd, NODE_FILE) < 0 ? -errno : 0;
+}
+
+/* A root that is that of a whole hierarchy has inode 0 here: the namespace's own tree is not
+ * mounted. */
+static uint64_t cgroup_claim(const struct runtime *rt, int proc_fd, int cgroup_fd)
+{
+	uint64_t ns = namespace_inode(proc_fd, "self/ns/cgroup"), root;
+	struct statfs fs;
+	char mount[64];
+
+	/* Without a cgroup file system the directory is an empty one of sysfs. */
+	if (cgroup_fd < 0 || fstatfs(cgroup_fd, &fs) < 0 || fs.f_type == SYSFS_MAGIC)
+		return JOB_CGROUP_UNSEEN;
+	if (ns == 0 || ns == INIT_CGROUP_NS || ns == node_namespace(rt, geteuid()))
+		return 0;
+	root = cgroup_inode(cgroup_fd, "systemd", "", 0);
+	if (root == 0) {
+		cgroup_mount(cgroup_fd, "", mount);
+		root = cgroup_inode(cgroup_fd, mount, "", 0);
+	}
+	return root ? root : JOB_CGROUP_UNSEEN;
+}
+
+int job_subject_self(const struct runtime *rt, int proc_fd, int cgroup_fd, const char *token,
+		     struct job_subject *ret, bool *ret_same_pidns)
+{
+	struct job_subject subject = {.uid = geteuid(), .token = token};
+	char text[16];
+	const char *s = text;
+	uint64_t pid;
+	ssize_t n;
+
+	n = readlinkat(proc_fd, "self", text, sizeof text - 1);
+	if (n < 0)
+		return -errno;
+	text[n] = '\0';
+	if (procfs_number(&s, INT32_MAX, &pid) < 0 || *s != '\0')
+		return -EBADMSG;
+	subject.pid = (pid_t)pid;
+	subject.pidns = namespace_inode(proc_fd, "self/ns/pid");
+	subject.cgroup_claim = cgroup_claim(rt, proc_fd, cgroup_fd);
+	if (namespace_inode(proc_fd, "self/ns/user") != INIT_USER_NS)
+		subject.has_key_uid =
+			procfs_outer_uid(proc_fd, 0, subject.uid, &subject.key_uid) == 0;
+	*ret = subject;
+	*ret_same_pidns = subject.pid == getpid();
+	return 0;
+}
+
+static int process_alive(const struct job_source *src, const struct job_key *key)
+{
+	struct proc_facts facts;
+	int r;
+
+	r = procfs_facts(src->proc_fd, key->pid, &facts);
+	if (r == 0)
+		return facts.start == key->start;
+	/* hidepid makes processes of others look as if they were gone. */
+	if (r == -ESRCH && (key->pid <= 0 || (kill(key->pid, 0) < 0 && errno == ESRCH)))
+		return 0;
+	return r == -ESRCH ? -EACCES : r;
+}
+
+int job_root_alive(const struct job_source *src, const struct job_key *key, uint64_t own_pidns,
+		   const char *path)
+{
+	if (key->kind == JOB_TREE)
+		return key->pidns == own_pidns ? process_alive(src, key) : -EXDEV;
+	if (src->cgroup_fd < 0)
+		return -EBADF;
+	if (path && path[0])
+		return cgroup_inode(src->cgroup_fd, "", path, strlen(path)) == key->inode;
+	return cgroup_search(src->cgroup_fd, key->inode);
+}
