@@ -90,7 +90,8 @@ static int digest_by_rules(const struct published *p, const char *command, char 
 	subject.n_gids = 1 + (n > 0 ? (size_t)n : 0);
 	if (proc_fd >= 0 && fstatat(proc_fd, "self/ns/pid", &st, 0) == 0)
 		job.pidns = st.st_ino;
-	if (proc_fd >= 0 && job_find(&source, &job, &facts) == 0) {
+	if (proc_fd >= 0) {
+		job_place(&source, &job, &facts);
 		subject.unit = facts.unit[0] ? facts.unit : NULL;
 		subject.cgroup = facts.cgroup[0] ? facts.cgroup : NULL;
 	}

@@ -80,7 +80,7 @@ static int look_at(const struct published *p, const struct job_source *base, uin
 	struct pin pin;
 	char path[64];
 
-	if (procfs_facts(base->proc_fd, pid, (uid_t)-1, &proc) < 0 ||
+	if (procfs_facts(base->proc_fd, pid, &proc) < 0 ||
 	    (viewer != WORKERS_EVERYONE && proc.uid != viewer) || !holds(base->proc_fd, pid))
 		return 0;
 	(void)snprintf(path, sizeof path, "%d/ns/pid", (int)pid);
@@ -128,13 +128,18 @@ int holders_find(const struct published *p, uid_t viewer, struct holders *ret)
 void holders_pin(const struct published *p, struct holders *h)
 {
 	for (size_t i = 0; i < h->n; i++) {
-		int r = h->items[i].pinned ? 0 : pin_make(&p->runtime, h->items[i].key, "");
+		struct job_key parts;
+		struct pin pin;
+		int r;
 
+		if (h->items[i].pinned || job_key_parse(h->items[i].key, &parts) < 0)
+			continue;
+		r = pin_settle(&p->runtime, h->items[i].key, parts.uid, "", &pin);
 		/* Somebody was faster: that job has its pin. */
-		if (r == -EEXIST)
+		if (r == 0)
 			h->items[i].pinned = true;
 		else
-			h->items[i].error = r;
+			h->items[i].error = r < 0 ? r : 0;
 	}
 }
 

@@ -123,8 +123,7 @@ static int add_process(struct scan *s, pid_t pid, size_t *allocated)
 	struct worker w = {.pid = pid, .stale = TRI_UNKNOWN};
 	char state = 0;
 
-	/* Asked for nobody's uid, so that the true one is told where the files belong to root. */
-	if (procfs_facts(s->proc_fd, pid, (uid_t)-1, &facts) < 0 ||
+	if (procfs_facts(s->proc_fd, pid, &facts) < 0 ||
 	    read_stat(s->proc_fd, pid, &state, &w.stack) < 0 || state == 'Z' || state == 'X')
 		return 0;
 	w.ppid = facts.ppid;
@@ -287,8 +286,9 @@ static void find_unit_and_stale(const struct scan *s, struct worker *w)
 	gid_t groups[GROUPS_MAX];
 	const char *rule, *now;
 
-	if (!assign || job_find(&source, &subject, &facts) < 0)
+	if (!assign)
 		return;
+	job_place(&source, &subject, &facts);
 	if (facts.unit[0])
 		w->unit = strdup(facts.unit);
 	match.gids = groups;
