@@ -60,7 +60,7 @@ static void finding_print(const struct finding *f, const char *file)
 	print_escaped(f->message);
 	printf("\n");
 	if (f->fix) {
-		printf("    ");
+		printf("  fix: ");
 		print_escaped(f->fix);
 		printf("\n");
 	}
@@ -148,7 +148,8 @@ static int check_argument(struct check *c, const struct profile_set *set, const 
 	}
 	if (is_file_name(argument) || access(argument, F_OK) == 0)
 		return check_file(c, argument);
-	return take_unreadable(c, argument, "No profile has this name: cudaenvctl list shows them.",
+	return take_unreadable(c, argument,
+			       "no profile has this name; cudaenvctl list shows what there is",
 			       -ENOENT);
 }
 

@@ -9,11 +9,10 @@
 
 #include <grp.h>
 #include <limits.h>
-#include <sys/stat.h>
 
 #include "client/apply.h"
 #include "client/ctl/published.h"
-#include "common/job.h"
+#include "common/decide.h"
 #include "common/util.h"
 
 #define GROUPS_MAX     256
@@ -65,38 +64,79 @@ static char *find_command(const char *name)
 	return NULL;
 }
 
+/* This process as common/job sees it; the command will be the same process. */
+struct place {
+	int proc_fd, cgroup_fd;
+	struct job_source source;
+	struct job_subject subject;
+};
+
+static void place_done(struct place *place)
+{
+	place->proc_fd = safe_close(place->proc_fd);
+	place->cgroup_fd = safe_close(place->cgroup_fd);
+}
+
+static int place_init(const struct published *p, const char *token, struct place *ret)
+{
+	ret->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	ret->cgroup_fd = open("/sys/fs/cgroup", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	ret->source = (struct job_source){.proc_fd = ret->proc_fd,
+					  .cgroup_fd = ret->cgroup_fd,
+					  .rt = &p->runtime,
+					  .assign = p->assign};
+	return job_subject_self(&p->runtime, ret->proc_fd, ret->cgroup_fd, token, &ret->subject,
+				&ret->source.same_pidns);
+}
+
 /* What a new job of this user and place would get by the rules, in whatever mode. */
 static int digest_by_rules(const struct published *p, const char *command, char ret[DIGEST_SIZE])
 {
-	_cleanup_(closep) int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_(closep) int cgroup_fd = open("/sys/fs/cgroup", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct job_source source = {.proc_fd = proc_fd,
-				    .cgroup_fd = cgroup_fd,
-				    .rt = &p->runtime,
-				    .assign = p->assign,
-				    .same_pidns = true};
-	struct job_subject job = {.pid = getpid(), .uid = geteuid()};
+	_cleanup_(place_done) struct place place;
 	_cleanup_(freep) char *exe = find_command(command);
 	struct assign_subject subject = {.uid = geteuid(), .exe = exe};
-	struct job_facts facts;
+	struct job_facts facts = {0};
 	gid_t groups[GROUPS_MAX];
 	const char *rule;
-	struct stat st;
 	int n;
 
+	if (place_init(p, NULL, &place) == 0)
+		job_place(&place.source, &place.subject, &facts);
+	if (place.subject.has_key_uid)
+		subject.uid = place.subject.key_uid;
 	groups[0] = getegid();
 	n = getgroups(GROUPS_MAX - 1, groups + 1);
 	subject.gids = groups;
 	subject.n_gids = 1 + (n > 0 ? (size_t)n : 0);
-	if (proc_fd >= 0 && fstatat(proc_fd, "self/ns/pid", &st, 0) == 0)
-		job.pidns = st.st_ino;
-	if (proc_fd >= 0) {
-		job_place(&source, &job, &facts);
-		subject.unit = facts.unit[0] ? facts.unit : NULL;
-		subject.cgroup = facts.cgroup[0] ? facts.cgroup : NULL;
-	}
-	memcpy(ret, assign_choose(p->assign, &subject, &rule), DIGEST_SIZE);
+	subject.unit = facts.unit[0] ? facts.unit : NULL;
+	subject.cgroup = facts.cgroup[0] ? facts.cgroup : NULL;
+	(void)stpcpy(ret, assign_choose(p->assign, &subject, &rule));
 	return ret[0] ? 0 : -ENOENT;
+}
+
+/* Pins a job of the command's own to DIGEST and registers this process in it, so that processes
+ * below find it also with a cleaned environment or from an interpreter far down. Where that cannot
+ * be, the token in the environment still tells most of it. */
+static void make_own_job(const struct published *p, const char *digest)
+{
+	_cleanup_(place_done) struct place place;
+	struct decision d = {.uid = geteuid()};
+	struct job_facts facts;
+	struct job_key key;
+	struct pin pin;
+
+	if (place_init(p, digest, &place) < 0)
+		return;
+	place.subject.token_chosen = true;
+	if (job_find(&place.source, &place.subject, &facts) < 0 ||
+	    job_key_parse(facts.key, &key) < 0)
+		return;
+	(void)stpcpy(key.digest, digest);
+	job_key_format(&key, d.key);
+	d.nspid = facts.nspid;
+	d.start = facts.start;
+	if (pin_settle(&p->runtime, d.key, d.uid, digest, &pin) >= 0)
+		(void)decide_register(&p->runtime, place.subject.pidns, &d);
 }
 
 static int find_digest(struct ctl *ctl, const char *command, struct published *p,
@@ -147,7 +187,7 @@ static int run_exec(struct ctl *ctl, int argc, char *argv[])
 	_cleanup_(published_done) struct published p = PUBLISHED_NULL;
 	_cleanup_(snapshot_freep) struct snapshot *snapshot = NULL;
 	_cleanup_(freep) char **env = environ_without_token();
-	_cleanup_(applied_done) struct applied applied = {0};
+	_cleanup_(applied_done) struct applied applied = APPLIED_NULL;
 	char digest[DIGEST_SIZE], **before = environ;
 	int r;
 
@@ -162,6 +202,7 @@ static int run_exec(struct ctl *ctl, int argc, char *argv[])
 	r = apply(env, snapshot, geteuid(), APPLY_EXEC, &applied);
 	if (r < 0)
 		return ctl_error(CTL_FAILED, "cannot make the environment: %s", strerror(-r));
+	make_own_job(&p, digest);
 	/* The PATH that is searched is the one that the command gets. */
 	environ = applied.env ? applied.env : env;
 	(void)execvp(argv[0], argv);

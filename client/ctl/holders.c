@@ -42,7 +42,7 @@ static bool holds(int proc_fd, pid_t pid)
 	return false;
 }
 
-static int add_pid(struct holders *h, const char *key, pid_t pid, bool pinned)
+static int add_pid(struct holders *h, const char *key, uid_t uid, pid_t pid, bool pinned)
 {
 	struct holder *item = NULL, *items;
 	pid_t *pids;
@@ -56,7 +56,7 @@ static int add_pid(struct holders *h, const char *key, pid_t pid, bool pinned)
 			return -ENOMEM;
 		h->items = items;
 		item = &h->items[h->n];
-		*item = (struct holder){.key = strdup(key), .pinned = pinned};
+		*item = (struct holder){.key = strdup(key), .uid = uid, .pinned = pinned};
 		if (!item->key)
 			return -ENOMEM;
 		h->n++;
@@ -90,7 +90,8 @@ static int look_at(const struct published *p, const struct job_source *base, uin
 	subject.uid = proc.uid;
 	if (job_find(&source, &subject, &facts) < 0)
 		return 0;
-	return add_pid(h, facts.key, pid, pin_read(&p->runtime, facts.key, proc.uid, &pin) == 0);
+	return add_pid(h, facts.key, proc.uid, pid,
+		       pin_read(&p->runtime, facts.key, proc.uid, &pin) == 0);
 }
 
 int holders_find(const struct published *p, uid_t viewer, struct holders *ret)
@@ -128,18 +129,16 @@ int holders_find(const struct published *p, uid_t viewer, struct holders *ret)
 void holders_pin(const struct published *p, struct holders *h)
 {
 	for (size_t i = 0; i < h->n; i++) {
-		struct job_key parts;
+		struct holder *item = &h->items[i];
 		struct pin pin;
 		int r;
 
-		if (h->items[i].pinned || job_key_parse(h->items[i].key, &parts) < 0)
+		if (item->pinned)
 			continue;
-		r = pin_settle(&p->runtime, h->items[i].key, parts.uid, "", &pin);
-		/* Somebody was faster: that job has its pin. */
-		if (r == 0)
-			h->items[i].pinned = true;
-		else
-			h->items[i].error = r < 0 ? r : 0;
+		r = pin_settle(&p->runtime, item->key, item->uid, "", &pin);
+		/* 0: somebody was faster, and that job has its pin. */
+		item->pinned = r == 0;
+		item->error = r < 0 ? r : 0;
 	}
 }
 

@@ -11,6 +11,7 @@
 
 struct holder {
 	char *key;
+	uid_t uid;
 	pid_t *pids;
 	size_t n_pids;
 	bool pinned; /* had a pin already: nothing to do */

@@ -282,22 +282,21 @@ static void find_unit_and_stale(const struct scan *s, struct worker *w)
 	};
 	struct job_subject subject = {.pid = w->pid, .uid = w->uid, .pidns = w->pidns};
 	struct assign_subject match = {.uid = w->uid, .exe = w->exe};
-	struct job_facts facts;
+	struct job_facts facts = {0};
 	gid_t groups[GROUPS_MAX];
 	const char *rule, *now;
 
-	if (!assign)
-		return;
 	job_place(&source, &subject, &facts);
 	if (facts.unit[0])
 		w->unit = strdup(facts.unit);
+	if (!assign || !w->pin_known)
+		return;
 	match.gids = groups;
 	match.n_gids = read_groups(s, w->pid, groups, ARRAY_SIZE(groups));
 	match.unit = facts.unit[0] ? facts.unit : NULL;
 	match.cgroup = facts.cgroup[0] ? facts.cgroup : NULL;
 	now = assign->mode == MODE_ON ? assign_choose(assign, &match, &rule) : "";
-	if (w->pin_known)
-		w->stale = streq(now, w->snapshot) ? TRI_NO : TRI_YES;
+	w->stale = streq(now, w->snapshot) ? TRI_NO : TRI_YES;
 }
 
 static int by_key(const void *a, const void *b)
@@ -335,18 +334,21 @@ static pid_t find_root(const struct scan *s, const struct job_key *parts)
 	return 0;
 }
 
-static int add_job(struct scan *s, const char *key)
+/* NAME: of a pin or a key, whatever its slot. */
+static int add_job(struct scan *s, const char *name)
 {
 	struct workers *out = s->out;
 	struct worker_job job = {0}, *jobs;
+	char key[JOB_KEY_SIZE];
 	struct pin pin;
 
-	if (job_key_parse(key, &job.parts) < 0 ||
+	if (job_key_parse(name, &job.parts) < 0 ||
 	    (s->viewer != WORKERS_EVERYONE && job.parts.uid != s->viewer))
 		return 0;
+	job.parts.slot = 0;
+	job_key_format(&job.parts, key);
 	job.root_pid = find_root(s, &job.parts);
-	job.pin_known = s->published->runtime.jobs_fd >= 0 &&
-			pin_read(&s->published->runtime, key, job.parts.uid, &pin) == 0;
+	job.pin_known = pin_read(&s->published->runtime, key, job.parts.uid, &pin) == 0;
 	if (job.pin_known)
 		memcpy(job.snapshot, pin.digest, sizeof job.snapshot);
 	job.key = strdup(key);
