@@ -154,10 +154,13 @@ static void set_group(struct work *w, struct variable **members, size_t n)
 	bool late = false, conflict = false, stands = true;
 	enum cudaenv_state none = 0;
 
+	for (size_t i = 0; i < n; i++)
+		stands = stands && members[i]->stands;
 	for (size_t i = 0; i < n; i++) {
 		struct variable *v = members[i];
 
-		stands = stands && v->stands;
+		/* With one that the hook had to leave come those that waited for it. */
+		v->stands = stands || (v->stands && v->mark.there);
 		if (is_list(v) || in_force(v))
 			continue;
 		late = late || is_late(w, v);

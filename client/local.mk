@@ -21,3 +21,8 @@ EXTRA_libcudaenv_la_DEPENDENCIES = client/libcudaenv.map
 EXTRA_DIST += client/libcudaenv.map
 pkgconfigdir = $(libdir)/pkgconfig
 nodist_pkgconfig_DATA = client/libcudaenv.pc
+
+check_PROGRAMS += tests/unit/test-apply
+TESTS += tests/unit/test-apply
+tests_unit_test_apply_SOURCES = tests/unit/test-apply.c tests/unit/test.h
+tests_unit_test_apply_LDADD = client/libclient.la
