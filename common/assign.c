@@ -185,7 +185,7 @@ static char *next_line(struct parser *p)
 	p->line++;
 	if (*line == '\0')
 		return NULL;
-	end = strchr(line, '\n');
+	end = strchrnul(line, '\n');
 	*end = '\0';
 	p->cursor = end + 1;
 	return line;

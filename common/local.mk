@@ -32,15 +32,19 @@ common_libprofile_la_CFLAGS = $(AM_CFLAGS) $(INIH_CFLAGS) $(CRYPTO_CFLAGS)
 common_libprofile_la_LIBADD = common/libcommon.la $(INIH_LIBS) $(CRYPTO_LIBS)
 
 # --- digest, runtime, snapshot, assign
-check_PROGRAMS += tests/unit/test-assign tests/unit/test-digest tests/unit/test-runtime tests/unit/test-snapshot
-TESTS += tests/unit/test-assign tests/unit/test-digest tests/unit/test-runtime tests/unit/test-snapshot
+check_PROGRAMS += tests/unit/test-assign tests/unit/test-digest tests/unit/test-runtime \
+	tests/unit/test-runtime-trust tests/unit/test-snapshot
+TESTS += tests/unit/test-assign tests/unit/test-digest tests/unit/test-runtime \
+	tests/unit/test-runtime-trust tests/unit/test-snapshot
 tests_unit_test_assign_SOURCES = tests/unit/test-assign.c tests/unit/test.h
 tests_unit_test_assign_LDADD = common/libcommon.la
 tests_unit_test_digest_SOURCES = tests/unit/test-digest.c tests/unit/test.h
 tests_unit_test_digest_CFLAGS = $(AM_CFLAGS) $(CRYPTO_CFLAGS)
 tests_unit_test_digest_LDADD = common/libcommon.la $(CRYPTO_LIBS)
-tests_unit_test_runtime_SOURCES = tests/unit/test-runtime.c tests/unit/test.h
+tests_unit_test_runtime_SOURCES = tests/unit/test-runtime.c tests/unit/runtime-tree.h tests/unit/test.h
 tests_unit_test_runtime_LDADD = common/libcommon.la
+tests_unit_test_runtime_trust_SOURCES = tests/unit/test-runtime-trust.c tests/unit/runtime-tree.h tests/unit/test.h
+tests_unit_test_runtime_trust_LDADD = common/libcommon.la
 tests_unit_test_snapshot_SOURCES = tests/unit/test-snapshot.c tests/unit/test.h
 tests_unit_test_snapshot_LDADD = common/libcommon.la
 FUZZERS += tests/fuzz/fuzz-assign tests/fuzz/fuzz-snapshot

@@ -63,7 +63,7 @@ static ssize_t read_full(int fd, char *buf, size_t size)
 	return (ssize_t)done;
 }
 
-/* Text of a file in /proc; cut at SIZE - 1 bytes, which is -EFBIG. */
+/* Text of a file in /proc, with a NUL; -EFBIG where BUF cannot hold it. */
 static int read_proc(const char *path, char *buf, size_t size)
 {
 	_cleanup_(closep) int fd = open_at(AT_FDCWD, path, O_RDONLY);
@@ -102,7 +102,7 @@ static bool next_number(const char **text, uint64_t *ret)
 
 static uid_t overflow_uid(void)
 {
-	char buf[32];
+	char buf[32] = "";
 	const char *text = buf;
 	uint64_t uid;
 
@@ -116,7 +116,7 @@ static uid_t overflow_uid(void)
  * does not. */
 static bool root_unmapped(void)
 {
-	char buf[16 * 1024]; /* 340 lines of three numbers are the kernel's limit */
+	char buf[16 * 1024] = ""; /* 340 lines of three numbers are the kernel's limit */
 	const char *text = buf;
 	uint64_t inside, outside, count;
 

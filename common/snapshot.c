@@ -72,7 +72,7 @@ static char *next_line(char **cursor)
 
 	if (*line == '\0')
 		return NULL;
-	end = strchr(line, '\n');
+	end = strchrnul(line, '\n');
 	*end = '\0';
 	*cursor = end + 1;
 	return line;
@@ -223,15 +223,12 @@ static int parse_consume(char *text, size_t size, const char *digest, struct sna
 		return -ENOMEM;
 	}
 	s->text = text;
-	if (size > SNAPSHOT_MAX_BYTES)
-		return -EFBIG;
-	if (size == 0 || text[size - 1] != '\n' || memchr(text, '\0', size))
-		return -EBADMSG;
 	memcpy(s->digest, digest, DIGEST_SIZE);
-	r = parse_header(s, &cursor);
-	if (r < 0)
-		return r;
-	r = parse_entries(s, cursor);
+	r = size > 0 && text[size - 1] == '\n' && !memchr(text, '\0', size) ? 0 : -EBADMSG;
+	if (r == 0)
+		r = parse_header(s, &cursor);
+	if (r == 0)
+		r = parse_entries(s, cursor);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(s);
