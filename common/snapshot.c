@@ -175,7 +175,7 @@ static int parse_entry(char *line, struct snapshot_entry *ret)
  * prepend of its own. */
 static bool may_share_name(const struct snapshot_entry *a, const struct snapshot_entry *b)
 {
-	if (b->rule <= a->rule || b->rule < SNAPSHOT_PREPEND)
+	if (b->rule <= a->rule)
 		return false;
 	return a->rule == SNAPSHOT_PREPEND ||
 	       (a->rule == SNAPSHOT_TOGETHER && streq(a->name, "PATH") &&

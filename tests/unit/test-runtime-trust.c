@@ -93,6 +93,15 @@ TEST(readlink_owners)
 	check(runtime_readlink(&rt, rt.jobs_fd, "own", 0, text, sizeof text) == -EPERM);
 	check(runtime_readlink(&rt, rt.jobs_fd, "broker", 0, text, sizeof text) == 0);
 	runtime_done(&rt);
+
+	/* root's also in a user's own tree */
+	make_tree(at("own"), STRANGER);
+	make_link(at("own/jobs/root"), "r", 0);
+	make_link(at("own/jobs/other"), "x", other);
+	check(runtime_open(at("own"), STRANGER, &rt) == 0);
+	check(runtime_readlink(&rt, rt.jobs_fd, "root", STRANGER, text, sizeof text) == 0);
+	check(runtime_readlink(&rt, rt.jobs_fd, "other", STRANGER, text, sizeof text) == -EPERM);
+	runtime_done(&rt);
 	tear_down();
 }
 
