@@ -105,19 +105,26 @@ static int check_file(struct check *c, const char *path)
 	return 0;
 }
 
+/* One byte more than a profile may have: the parser says that it is too large. */
+static int read_stdin(char bytes[PROFILE_MAX_BYTES + 1], size_t *ret_size)
+{
+	*ret_size = fread(bytes, 1, PROFILE_MAX_BYTES + 1, stdin);
+	return ferror(stdin) ? -EIO : 0;
+}
+
 static int check_stdin(struct check *c)
 {
 	_cleanup_(profile_freep) struct profile *p = NULL;
-	_cleanup_(freep) char *bytes = malloc(PROFILE_MAX_BYTES + 1);
+	_cleanup_(freep) char *bytes = NULL;
 	size_t size;
 	int r;
 
+	bytes = malloc(PROFILE_MAX_BYTES + 1);
 	if (!bytes)
 		return -ENOMEM;
-	/* One byte more than a profile may have: the parser says that it is too large. */
-	size = fread(bytes, 1, PROFILE_MAX_BYTES + 1, stdin);
-	if (ferror(stdin))
-		return take_unreadable(c, STDIN_NAME, NULL, -EIO);
+	r = read_stdin(bytes, &size);
+	if (r < 0)
+		return take_unreadable(c, STDIN_NAME, NULL, r);
 	r = profile_parse("stdin", STDIN_NAME, bytes, size, NULL, &p);
 	if (r < 0)
 		return r;

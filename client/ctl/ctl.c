@@ -27,7 +27,7 @@ static const struct verb *const verbs[] = {
 /* Until python.c is part of the build: absent entries are passed over. */
 #pragma weak verb_python
 
-static void print_line(const char *prefix, const char *format, va_list ap)
+static void _printf_(2, 0) print_line(const char *prefix, const char *format, va_list ap)
 {
 	_cleanup_(freep) char *text = NULL, *escaped = NULL;
 

@@ -39,6 +39,11 @@ struct json_object *json_text(const char *s)
 	return utf8 ? json_object_new_string(utf8) : NULL;
 }
 
+struct json_object *json_number_or_null(int64_t n)
+{
+	return n >= 0 ? json_object_new_int64(n) : NULL;
+}
+
 static struct json_object *member(struct json_object *o, const char *key, enum json_type type)
 {
 	struct json_object *value = NULL;

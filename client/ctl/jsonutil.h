@@ -18,6 +18,9 @@ struct json_object *json_parse(const char *text, size_t size);
 /* NULL becomes null; bytes that are no UTF-8 become \xNN. */
 struct json_object *json_text(const char *s);
 
+/* A negative number is one that is unknown: null. */
+struct json_object *json_number_or_null(int64_t n);
+
 /* Members of an object; NULL where O is no object, has no such member, or it is of another type. */
 const char *json_string(struct json_object *o, const char *key);
 struct json_object *json_array(struct json_object *o, const char *key);

@@ -87,18 +87,19 @@ static int rewrite_state(const char *state_dir)
 {
 	_cleanup_(closep) int dir_fd = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
 			      fd = -EBADF;
-	_cleanup_(freep) char *text = malloc(ACTIVE_MAX + 1), *changed = NULL;
+	_cleanup_(freep) char *text = NULL, *changed = NULL;
 	struct stat st;
 	ssize_t n;
 	int r;
 
 	if (dir_fd < 0)
 		return errno == ENOENT ? 0 : -errno;
-	if (!text)
-		return -ENOMEM;
 	fd = openat(dir_fd, ACTIVE_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
+	text = malloc(ACTIVE_MAX + 1);
+	if (!text)
+		return -ENOMEM;
 	n = read(fd, text, ACTIVE_MAX);
 	if (n < 0 || fstat(fd, &st) < 0)
 		return -errno;

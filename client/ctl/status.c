@@ -161,35 +161,43 @@ static int make_verdict(struct ctl *ctl, struct status *s)
 	return r < 0 ? -ENOMEM : 0;
 }
 
-/* The published fields, and over them what was found now. */
-static struct json_object *make_json(struct status *s)
+/* A field as it was published. */
+static void add_published(struct json_object *o, const struct status *s, const char *name)
 {
-	static const char *const published[] = {
-		"active",         "digest",          "rank_digest", "facts_version",
-		"profiles_valid", "profiles_broken", "edited",      "last_error"};
-	struct json_object *file = s->published.status, *o = json_object_new_object();
+	struct json_object *value = NULL;
+
+	(void)json_object_object_get_ex(s->published.status, name, &value);
+	json_object_object_add(o, name, json_object_get(value));
+}
+
+/* The published fields, and over them what was found now. */
+static struct json_object *make_json(const struct status *s)
+{
+	static const char *const profile[] = {"active", "digest", "rank_digest", "facts_version"};
+	static const char *const profiles[] = {"profiles_valid", "profiles_broken", "edited"};
+	struct json_object *o = json_object_new_object();
 	const struct assign *a = s->published.assign;
 
 	json_object_object_add(o, "verdict", json_text(s->verdict));
 	json_object_object_add(o, "mode", json_text(a ? mode_name(a->mode) : NULL));
-	for (size_t i = 0; i < ARRAY_SIZE(published); i++) {
-		struct json_object *value = NULL;
-
-		(void)json_object_object_get_ex(file, published[i], &value);
-		json_object_object_add(o, published[i], json_object_get(value));
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(profile); i++)
+		add_published(o, s, profile[i]);
 	json_object_object_add(o, "generation",
-			       a ? json_object_new_int64((int64_t)a->generation) : NULL);
+			       json_number_or_null(a ? (int64_t)a->generation : -1));
+	for (size_t i = 0; i < ARRAY_SIZE(profiles); i++)
+		add_published(o, s, profiles[i]);
 	json_object_object_add(o, "processes",
-			       s->counted ? json_object_new_int64((int64_t)s->processes) : NULL);
-	json_object_object_add(o, "jobs",
-			       s->counted ? json_object_new_int64((int64_t)s->jobs) : NULL);
+			       json_number_or_null(s->counted ? (int64_t)s->processes : -1));
+	json_object_object_add(o, "jobs", json_number_or_null(s->counted ? (int64_t)s->jobs : -1));
 	json_object_object_add(o, "jobs_split", NULL);
+	add_published(o, s, "last_error");
 	json_object_object_add(o, "running",
 			       s->manager == MANAGER_UNSEEN
 				       ? NULL
 				       : json_object_new_boolean(s->manager == MANAGER_RUNNING));
-	json_object_object_add(o, "written", json_text(s->since[0] ? s->since : NULL));
+	json_object_object_add(
+		o, "written",
+		json_number_or_null(s->published.status_time > 0 ? s->published.status_time : -1));
 	return o;
 }
 

@@ -11,7 +11,7 @@
 void table_init(struct table *t, const char *const *headers)
 {
 	*t = (struct table){0};
-	for (size_t i = 0; headers[i] && i < TABLE_COLUMNS_MAX; i++)
+	for (size_t i = 0; i < TABLE_COLUMNS_MAX && headers[i]; i++)
 		t->headers[t->n_columns++] = headers[i];
 }
 

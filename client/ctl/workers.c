@@ -257,15 +257,14 @@ static size_t read_groups(const struct scan *s, pid_t pid, gid_t *ret, size_t si
 		ret[n++] = (gid_t)strtoul(end, NULL, 10);
 	}
 	line = strstr(buf, "\nGroups:");
-	line = line ? line + STRLEN("\nGroups:") : NULL;
-	while (line && n < size) {
-		gid_t gid;
-
+	if (!line)
+		return n;
+	line += STRLEN("\nGroups:");
+	while (n < size) {
 		line += strspn(line, " \t");
 		if (!isdigit((unsigned char)*line))
 			break;
-		gid = (gid_t)strtoul(line, &line, 10);
-		ret[n++] = gid;
+		ret[n++] = (gid_t)strtoul(line, &line, 10);
 	}
 	return n;
 }

@@ -74,7 +74,7 @@ static bool job_stale(const struct workers *w, const struct worker_job *job)
 
 static struct json_object *json_root(const struct worker_job *job)
 {
-	return job->root_pid > 0 ? json_object_new_int64(job->root_pid) : NULL;
+	return json_number_or_null(job->root_pid > 0 ? job->root_pid : -1);
 }
 
 struct json_object *worklist_json(const struct published *p, const struct workers *w,
@@ -190,6 +190,17 @@ void worklist_stays_print(const struct published *p, const struct workers *w)
 	}
 }
 
+/* The token part of a key is a digest, and too long for a terminal. */
+static void cell_key(struct table *t, const char *key)
+{
+	const char *dot = strchr(key, '.');
+
+	if (dot && ctl_terminal())
+		table_cell_format(t, "%.*s", (int)(dot - key) + 1 + DIGEST_SHOWN, key);
+	else
+		table_cell(t, key);
+}
+
 static void process_row(struct table *t, const struct worker *w, struct names *names, int indent)
 {
 	const char *profile = names_find(names, w->snapshot);
@@ -204,7 +215,7 @@ static void process_row(struct table *t, const struct worker *w, struct names *n
 	else
 		table_cell(t, w->pin_known ? "none" : NULL);
 	table_cell(t, w->stale == TRI_YES ? "stale" : w->stale == TRI_NO ? "current" : NULL);
-	table_cell(t, w->key);
+	cell_key(t, w->key);
 	table_cell(t, w->unit);
 	table_cell(t, w->exe);
 }
