@@ -24,9 +24,6 @@ static const struct verb *const verbs[] = {
 	&verb_workers, &verb_exec, &verb_python,
 };
 
-/* Until python.c is part of the build: absent entries are passed over. */
-#pragma weak verb_python
-
 static void _printf_(2, 0) print_line(const char *prefix, const char *format, va_list ap)
 {
 	_cleanup_(freep) char *text = NULL, *escaped = NULL;
@@ -127,7 +124,7 @@ static int help(void)
 {
 	printf("Usage: cudaenvctl [OPTION...] VERB [ARGUMENT...]\n\n"
 	       "The CUDA and NCCL environment of this node's processes.\n\nVerbs:\n");
-	for (size_t i = 0; i < ARRAY_SIZE(verbs) && verbs[i]; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
 		printf("  %-9s %s\n", verbs[i]->name, verbs[i]->summary);
 	printf("\nOptions:\n");
 	help_options(NULL);
@@ -137,7 +134,7 @@ static int help(void)
 
 static const struct verb *verb_find(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(verbs) && verbs[i]; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
 		if (streq(verbs[i]->name, name))
 			return verbs[i];
 	return NULL;

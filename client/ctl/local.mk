@@ -11,6 +11,14 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/mode.c \
 	client/ctl/off.c client/ctl/off.h \
 	client/ctl/published.c client/ctl/published.h \
+	client/ctl/pycompile.c client/ctl/pycompile.h \
+	client/ctl/pyexe.c client/ctl/pyexe.h \
+	client/ctl/pyhook.c client/ctl/pyhook.h \
+	client/ctl/pyplace-change.c client/ctl/pyplace-internal.h \
+	client/ctl/pyplace-look.c client/ctl/pyplace.h \
+	client/ctl/pyplan.c client/ctl/pyplan.h \
+	client/ctl/python.c \
+	client/ctl/pytrust.c client/ctl/pytrust.h \
 	client/ctl/show.c \
 	client/ctl/started.c client/ctl/started.h \
 	client/ctl/status.c \
