@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/* The JSON documents of DESIGN section 10: fields may be added, never renamed; what is unknown is
+ * null. */
+#include <config.h>
+
+#include "common/profile-text.h"
+#include "common/util.h"
+#include "daemon/manager/json.h"
+#include "daemon/manager/manager.h"
+
+static const char *or_null(const char *s)
+{
+	return s && s[0] ? s : NULL;
+}
+
+int document_fault(const struct profile *p, char **ret)
+{
+	for (size_t i = 0; i < p->findings.n; i++)
+		if (p->findings.items[i].severity == FINDING_ERROR)
+			return finding_format(&p->findings.items[i], p->path, ret);
+	*ret = strdup("not valid");
+	return *ret ? 0 : -ENOMEM;
+}
+
+/* Scope and rank digest of a snapshot that may no longer be what any file says. */
+struct version {
+	struct snapshot *snapshot; /* NULL: its bytes are lost */
+	char rank_digest[DIGEST_SIZE];
+};
+
+static void version_done(struct version *v)
+{
+	v->snapshot = snapshot_free(v->snapshot);
+}
+
+static void version_load(struct manager *m, const char *digest, struct version *ret)
+{
+	_cleanup_(freep) char *bytes = NULL;
+	size_t size;
+
+	*ret = (struct version){0};
+	if (!digest[0] || switch_fetch(m, digest, &bytes, &size) < 0 ||
+	    snapshot_parse(bytes, size, &ret->snapshot) < 0)
+		return;
+	if (m->facts)
+		(void)profile_rank_digest(ret->snapshot, m->facts, ret->rank_digest);
+}
+
+/* Is the file of a profile in force something else than what is in force? */
+static bool is_edited(const struct manager *m, const char *name)
+{
+	const char *applied = active_applied(&m->state->active, name);
+	const struct profile *p = profile_set_find(&m->profiles, name);
+
+	return applied && !(p && p->valid && streq(p->digest, applied));
+}
+
+/* Names of profiles in force whose file is gone are listed as well. */
+static int profile_names(const struct manager *m, struct words *ret)
+{
+	const struct active *a = &m->state->active;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < m->profiles.n_profiles; i++)
+		r = words_add(ret, m->profiles.profiles[i]->name);
+	for (size_t i = 0; r == 0 && i < a->n_applied; i++)
+		if (!words_contain(ret, a->applied[i].profile))
+			r = words_add(ret, a->applied[i].profile);
+	return r;
+}
+
+static const char *in_force_or_file(const struct manager *m, const char *name)
+{
+	const char *applied = active_applied(&m->state->active, name);
+	const struct profile *p = profile_set_find(&m->profiles, name);
+
+	return applied ? applied : p && p->valid ? p->digest : "";
+}
+
+static int add_status_profiles(struct manager *m, json_object *o)
+{
+	json_object *list = json_object_new_array(), *edited = json_object_new_array();
+	struct words names = {0};
+	int r = profile_names(m, &names);
+
+	for (size_t i = 0; r == 0 && i < names.n; i++) {
+		const char *digest = in_force_or_file(m, names.items[i]);
+		_cleanup_(version_done) struct version v;
+		json_object *item;
+
+		if (is_edited(m, names.items[i]))
+			r = json_append_take(edited, json_object_new_string(names.items[i]));
+		version_load(m, digest, &v);
+		if (r < 0 || !v.snapshot)
+			continue;
+		item = json_object_new_object();
+		r = json_append_take(list, item);
+		if (r == 0 &&
+		    (json_add_string(item, "name", names.items[i]) ||
+		     json_add_string(item, "digest", digest) ||
+		     json_add_string(item, "scope", v.snapshot->scope_any ? "any" : "user")))
+			r = -ENOMEM;
+	}
+	words_done(&names);
+	if (json_add_take(o, "edited", edited) || json_add_take(o, "profiles", list))
+		return -ENOMEM;
+	return r;
+}
+
+static int format_verdict(const struct manager *m, char **ret)
+{
+	const struct active *a = &m->state->active;
+	int n;
+
+	if (a->mode == MODE_OFF)
+		n = asprintf(ret, "off: nothing is set");
+	else if (a->mode == MODE_OBSERVE)
+		n = asprintf(ret, "observing: nothing is set, %s%s",
+			     a->digest[0] ? "new jobs would get " : "no profile is in use",
+			     a->digest[0] ? a->profile : "");
+	else if (!a->digest[0])
+		n = asprintf(ret, "on, but no profile is in use: only rules give one");
+	else
+		n = asprintf(ret, "OK: new jobs get %s", a->profile);
+	return n < 0 ? -ENOMEM : 0;
+}
+
+static int add_status(struct manager *m, json_object *o)
+{
+	const struct active *a = &m->state->active;
+	_cleanup_(version_done) struct version v;
+	_cleanup_(freep) char *verdict = NULL;
+	int64_t valid = 0, broken = 0;
+
+	version_load(m, a->digest, &v);
+	for (size_t i = 0; i < m->profiles.n_profiles; i++)
+		*(m->profiles.profiles[i]->valid ? &valid : &broken) += 1;
+	if (format_verdict(m, &verdict) || json_add_string(o, "verdict", verdict) ||
+	    json_add_string(o, "mode", mode_name(a->mode)) ||
+	    json_add_string(o, "active", or_null(a->profile)) ||
+	    json_add_string(o, "digest", or_null(a->digest)) ||
+	    json_add_string(o, "rank_digest", or_null(v.rank_digest)) ||
+	    json_add_string(o, "facts_version", m->facts ? facts_version(m->facts) : NULL) ||
+	    json_add_number(o, "generation", (int64_t)a->generation) ||
+	    json_add_number(o, "profiles_valid", valid) ||
+	    json_add_number(o, "profiles_broken", broken) ||
+	    json_add_string(o, "processes", NULL) || json_add_string(o, "jobs", NULL) ||
+	    json_add_string(o, "jobs_split", NULL) ||
+	    json_add_string(o, "last_error", m->last_error) ||
+	    json_add_number(o, "manager_pid", getpid()))
+		return -ENOMEM;
+	return add_status_profiles(m, o);
+}
+
+int document_status(struct manager *m, char **ret)
+{
+	_cleanup_(json_putp) json_object *o = json_object_new_object();
+	int r = o ? add_status(m, o) : -ENOMEM;
+
+	return r < 0 ? r : json_print(o, ret);
+}
+
+static int add_listed(struct manager *m, const char *name, json_object *o)
+{
+	const struct profile *p = profile_set_find(&m->profiles, name);
+	const struct active *a = &m->state->active;
+	const char *digest = in_force_or_file(m, name), *applied = active_applied(a, name);
+	_cleanup_(version_done) struct version v;
+	_cleanup_(freep) char *fault = NULL;
+
+	version_load(m, digest, &v);
+	if (!p)
+		fault = strdup("its file is gone; the version in force stays");
+	if ((p && !p->valid && document_fault(p, &fault) < 0) || (!p && !fault))
+		return -ENOMEM;
+	if (json_add_string(o, "name", name) ||
+	    json_add_string(o, "path", p ? or_null(p->path) : NULL) ||
+	    json_add_bool(o, "active", streq(a->profile, name)) ||
+	    json_add_bool(o, "valid", p && p->valid) ||
+	    json_add_bool(o, "edited", is_edited(m, name)) ||
+	    json_add_string(o, "digest", or_null(digest)) ||
+	    json_add_string(o, "rank_digest", or_null(v.rank_digest)) ||
+	    json_add_string(o, "scope",
+			    !v.snapshot             ? NULL
+			    : v.snapshot->scope_any ? "any"
+						    : "user") ||
+	    json_add_string(o, "description", p ? or_null(p->description) : NULL) ||
+	    json_add_string(o, "applied", applied) ||
+	    json_add_string(o, "file_digest", p && p->valid ? p->digest : NULL) ||
+	    json_add_string(o, "error", fault))
+		return -ENOMEM;
+	return 0;
+}
+
+int document_list(struct manager *m, char **ret)
+{
+	_cleanup_(json_putp) json_object *o = json_object_new_object();
+	json_object *list = json_object_new_array();
+	struct words names = {0};
+	int r = profile_names(m, &names);
+
+	for (size_t i = 0; r == 0 && i < names.n; i++) {
+		json_object *item = json_object_new_object();
+
+		r = json_append_take(list, item);
+		if (r == 0)
+			r = add_listed(m, names.items[i], item);
+	}
+	words_done(&names);
+	if (!o || json_add_take(o, "profiles", list))
+		return -ENOMEM;
+	return r < 0 ? r : json_print(o, ret);
+}
+
+/* Where a variable of a snapshot is written, if the file still says the same. */
+static const struct profile_variable *find_source(const struct profile *p,
+						  const struct snapshot_entry *e)
+{
+	for (size_t i = 0; p && i < p->n_variables; i++) {
+		const struct profile_variable *v = &p->variables[i];
+
+		if (v->rule == e->rule && streq(v->name, e->name) &&
+		    (e->rule == SNAPSHOT_UNSET || streq(v->value ? v->value : "", e->value)))
+			return v;
+	}
+	return NULL;
+}
+
+static int add_variable(const struct profile *p, const struct snapshot_entry *e, json_object *list)
+{
+	const struct profile_variable *v = find_source(p, e);
+	json_object *o = json_object_new_object();
+
+	if (json_append_take(list, o) || json_add_string(o, "name", e->name) ||
+	    json_add_string(o, "rule", snapshot_rule_name(e->rule)) ||
+	    json_add_string(o, "value", e->rule == SNAPSHOT_UNSET ? NULL : e->value) ||
+	    json_add_string(o, "group", e->group) || json_add_string(o, "file", v ? v->file : NULL))
+		return -ENOMEM;
+	return v && v->line > 0 ? json_add_number(o, "line", v->line)
+				: json_add_string(o, "line", NULL);
+}
+
+int document_show(struct manager *m, const char *profile, char **ret)
+{
+	_cleanup_(json_putp) json_object *o = json_object_new_object();
+	const char *name = profile[0] ? profile : m->state->active.profile;
+	const struct profile *p = profile_set_find(&m->profiles, name);
+	const char *digest = in_force_or_file(m, name);
+	_cleanup_(version_done) struct version v = {0};
+	json_object *list = json_object_new_array();
+	int r = 0;
+
+	if (!o || json_add_take(o, "variables", list))
+		return -ENOMEM;
+	if (!digest[0])
+		return p ? -EBADMSG : -ENOENT;
+	version_load(m, digest, &v);
+	if (!v.snapshot)
+		return -ENOENT;
+	for (size_t i = 0; r == 0 && i < v.snapshot->n_entries; i++)
+		r = add_variable(p, &v.snapshot->entries[i], list);
+	if (r < 0 || json_add_string(o, "profile", name) || json_add_string(o, "digest", digest) ||
+	    json_add_string(o, "rank_digest", or_null(v.rank_digest)) ||
+	    json_add_bool(o, "edited", is_edited(m, name)))
+		return -ENOMEM;
+	return json_print(o, ret);
+}
+
+int document_history(const struct manager *m, char **ret)
+{
+	_cleanup_(json_putp) json_object *o = json_object_new_object();
+	json_object *list = json_object_new_array();
+
+	if (!o || json_add_take(o, "entries", list))
+		return -ENOMEM;
+	for (size_t i = 0; i < m->state->n_history; i++) {
+		json_object *item = json_object_new_object();
+		int r;
+
+		if (json_append_take(list, item))
+			return -ENOMEM;
+		r = history_to_json(&m->state->history[i], item);
+		if (r < 0)
+			return r;
+	}
+	return json_print(o, ret);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The manager's one object: what is on disk (settings, profiles), what is in force (state->active),
+ * what is published, and the event sources that keep them in step. manager.c builds and runs it;
+ * switch.c changes what is in force; operations.c does what control calls ask; documents.c tells in
+ * JSON how things stand.
+ *
+ * Invariants: state->active is what `assign` says, whatever the profile files say now; every digest
+ * in it is in snapshots/ and in the state directory; whoever was answered finds the change after
+ * kill -9.
+ */
+
+#include <systemd/sd-bus.h>
+#include <systemd/sd-event.h>
+
+#include "common/facts.h"
+#include "common/paths.h"
+#include "common/profile.h"
+#include "daemon/manager/config.h"
+#include "daemon/manager/publish.h"
+#include "daemon/manager/state.h"
+#include "daemon/manager/watch.h"
+
+struct control;
+struct children;
+
+struct manager {
+	bool user;
+	struct paths paths;
+	sd_event *event;
+	sd_event_source *signals[3];
+
+	struct config *config;
+	struct facts *facts; /* NULL: no table, no rank digests */
+	struct profile_set profiles;
+	struct words complained; /* about profiles, so that each fault is logged once */
+
+	struct state *state;
+	bool unsaved; /* what is in force could not be persisted: tried again with the next change
+			 or call */
+	struct publisher *publisher;
+	char *assign; /* as published */
+	size_t assign_size;
+	char *last_error;
+
+	struct watch *sources;   /* profile directories */
+	struct watch *published; /* the runtime tree */
+	struct control *control;
+	struct children *children; /* NULL: systemd runs the others */
+	int exit_status;
+};
+
+/* An exit status of manager_run(): the runtime tree was taken away, a new manager would make it
+ * again. */
+#define MANAGER_START_OVER 75
+
+/* Everything up to a published tree and an open control socket. Logs. 0 or negative errno. */
+int manager_new(bool user, struct manager **ret);
+/* Until a signal ends it; children are ended too. Logs. The exit status, or negative errno. */
+int manager_run(struct manager *m);
+struct manager *manager_free(struct manager *m);
+
+/* Keeps TEXT (printf) for `status`; NULL clears it. */
+void manager_set_error(struct manager *m, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* --- switch.c: logs */
+
+/* Who changes what is in force, and why: for the history. Strings are borrowed, NULL: unknown. */
+struct change {
+	const char *action; /* a mode's change is recorded under the mode's name */
+	uid_t uid;
+	const char *user;
+	const char *reason;
+};
+
+/* Reads the profile directories again and publishes every valid profile. CHANGED (may be NULL) gets
+ * the names whose valid text is not the one it was. 0 or -ENOMEM. */
+int switch_load_profiles(struct manager *m, struct words *changed);
+
+/* Fills in what NEXT must give to profiles that are in force: the default, unless somebody chose
+ * one, and those of rules. A profile keeps its applied version unless REFRESH names it; a profile
+ * without any gets the one in its file. 0 or -ENOMEM. */
+int switch_resolve(struct manager *m, const struct words *refresh, struct active *next);
+
+/* Puts NEXT in force: snapshots, then `assign` by rename, then `current`, then the state directory,
+ * then `status`. On failure nothing has changed. That it could not be persisted is no failure: it
+ * is in force, m->unsaved and last_error say so. NEXT is emptied. 0 or negative errno. */
+int switch_commit(struct manager *m, struct active *next, const struct change *why);
+
+/* What stands in the tree when we start, or was put there by another hand with the right to do so
+ * (cudaenvctl off while we were dead): 1 and NEXT if it is newer than what we have, else 0. */
+int switch_adopt(struct manager *m, struct active *ret);
+
+/* History entries for what is in force and is not the history's last word. */
+void switch_record_found(struct manager *m);
+
+/* Puts right what was damaged or removed in the runtime tree. 0, or -ESTALE when the tree itself is
+ * gone. */
+int switch_heal(struct manager *m);
+
+/* Persists again if that failed before. */
+void switch_save(struct manager *m);
+/* Writes `status` if it would say something new. */
+void switch_update_status(struct manager *m);
+/* The bytes of DIGEST from the state directory, a profile or the tree. 0, -ENOENT, -ENOMEM. */
+int switch_fetch(struct manager *m, const char *digest, char **ret, size_t *ret_size);
+
+/* --- operations.c: logs */
+
+struct caller {
+	uid_t uid;
+	const char *user; /* NULL unknown */
+};
+
+/* Each answers with a JSON document, or fills ERROR and returns negative errno. */
+int operation_use(struct manager *m, const struct caller *who, const char *profile,
+		  const char *reason, char **ret, sd_bus_error *error);
+int operation_rollback(struct manager *m, const struct caller *who, const char *reason, char **ret,
+		       sd_bus_error *error);
+int operation_set_mode(struct manager *m, const struct caller *who, const char *mode,
+		       const char *reason, char **ret, sd_bus_error *error);
+/* Reads settings and profiles anew; rules and `profile =` take the profiles' present versions. WHO
+ * NULL: a signal. */
+int operation_reload(struct manager *m, const struct caller *who, char **ret, sd_bus_error *error);
+
+/* --- documents.c: does not log */
+
+int document_status(struct manager *m, char **ret);
+int document_list(struct manager *m, char **ret);
+/* PROFILE "": the one in force. -ENOENT: no such profile; -EBADMSG: it has errors and no version in
+ * force. */
+int document_show(struct manager *m, const char *profile, char **ret);
+int document_history(const struct manager *m, char **ret);
+/* The first error of P as "FILE:LINE:COL: error: text". */
+int document_fault(const struct profile *p, char **ret);
+
+static inline void manager_freep(struct manager **m)
+{
+	if (*m)
+		(void)manager_free(*m);
+}

@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: MIT */
+/* Changing what is in force. The order of the steps in switch_commit() is what a kill at any moment
+ * leaves behind. */
+#include <config.h>
+
+#include <stdarg.h>
+
+#include "common/util.h"
+#include "daemon/log.h"
+#include "daemon/manager/compile.h"
+#include "daemon/manager/manager.h"
+
+void manager_set_error(struct manager *m, const char *format, ...)
+{
+	char *text = NULL;
+	va_list ap;
+
+	if (format) {
+		va_start(ap, format);
+		if (vasprintf(&text, format, ap) < 0)
+			text = NULL;
+		va_end(ap);
+	}
+	free(m->last_error);
+	m->last_error = text;
+}
+
+/* Digests that must not be pruned: all that is in force, and the profiles' present versions. */
+static int in_use(const struct manager *m, const struct active *a, struct words *ret)
+{
+	int r = a->digest[0] ? words_add(ret, a->digest) : 0;
+
+	for (size_t i = 0; r == 0 && i < a->n_applied; i++)
+		r = words_add(ret, a->applied[i].digest);
+	for (size_t i = 0; r == 0 && i < m->profiles.n_profiles; i++)
+		if (m->profiles.profiles[i]->valid)
+			r = words_add(ret, m->profiles.profiles[i]->digest);
+	return r;
+}
+
+int switch_fetch(struct manager *m, const char *digest, char **ret, size_t *ret_size)
+{
+	struct runtime rt = RUNTIME_NULL;
+	int r;
+
+	r = state_fetch(m->state, digest, ret, ret_size);
+	if (r == 0 || r == -ENOMEM)
+		return r;
+	for (size_t i = 0; i < m->profiles.n_profiles; i++) {
+		const struct profile *p = m->profiles.profiles[i];
+
+		if (!p->valid || !streq(p->digest, digest))
+			continue;
+		*ret = malloc(p->snapshot_size + 1);
+		if (!*ret)
+			return -ENOMEM;
+		memcpy(*ret, p->snapshot_text, p->snapshot_size);
+		(*ret)[p->snapshot_size] = '\0';
+		*ret_size = p->snapshot_size;
+		return 0;
+	}
+	if (publisher_has(m->publisher, digest) != 1)
+		return -ENOENT;
+	r = runtime_open(m->paths.runtime, geteuid(), &rt);
+	if (r == 0)
+		r = runtime_read(&rt, rt.snapshots_fd, digest, SNAPSHOT_MAX_BYTES, ret, ret_size);
+	runtime_done(&rt);
+	return r < 0 && r != -ENOMEM ? -ENOENT : r;
+}
+
+static void publish_profiles(struct manager *m)
+{
+	struct words keep = {0};
+
+	if (in_use(m, &m->state->active, &keep) < 0) {
+		words_done(&keep);
+		return;
+	}
+	for (size_t i = 0; i < m->profiles.n_profiles; i++) {
+		const struct profile *p = m->profiles.profiles[i];
+		int r;
+
+		if (!p->valid || publisher_has(m->publisher, p->digest) == 1)
+			continue;
+		/* Kept in the state directory as well: from there a damaged one is restored. */
+		r = state_store(m->state, p->digest, p->snapshot_text, p->snapshot_size, &keep);
+		if (r < 0)
+			(void)log_warning_errno(r, "Failed to keep profile %s in %s: %m", p->name,
+						m->state->path);
+		r = publisher_snapshot(m->publisher, p->digest, p->snapshot_text, p->snapshot_size);
+		if (r < 0) {
+			manager_set_error(m, "cannot publish profile %s: %s", p->name,
+					  strerror(-r));
+			(void)log_error_errno(r, "Failed to publish profile %s: %m", p->name);
+		}
+	}
+	(void)publisher_prune(m->publisher, &keep);
+	words_done(&keep);
+}
+
+/* Each fault of a profile once, not at every reading. */
+static int complain(struct manager *m)
+{
+	struct words now = {0};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < m->profiles.n_profiles; i++) {
+		const struct profile *p = m->profiles.profiles[i];
+		_cleanup_(freep) char *fault = NULL;
+
+		if (p->valid)
+			continue;
+		r = document_fault(p, &fault);
+		if (r == 0)
+			r = words_add(&now, fault);
+		if (r == 0 && !words_contain(&m->complained, fault))
+			log_warning("Profile %s is refused: %s", p->name, fault);
+	}
+	words_done(&m->complained);
+	m->complained = now;
+	return r;
+}
+
+static int find_changed(const struct profile_set *old, const struct profile_set *new,
+			struct words *ret)
+{
+	for (size_t i = 0; i < new->n_profiles; i++) {
+		const struct profile *p = new->profiles[i], *was = profile_set_find(old, p->name);
+		int r;
+
+		if (!p->valid || (was && was->valid && streq(was->digest, p->digest)))
+			continue;
+		r = words_add(ret, p->name);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int switch_load_profiles(struct manager *m, struct words *changed)
+{
+	struct profile_set set = {0};
+	int r;
+
+	r = profile_set_load((const char *const *)m->paths.profiles, m->facts, &set);
+	if (r < 0)
+		return r;
+	if (changed)
+		r = find_changed(&m->profiles, &set, changed);
+	profile_set_done(&m->profiles);
+	m->profiles = set;
+	if (r == 0)
+		r = complain(m);
+	publish_profiles(m);
+	return r;
+}
+
+/* The version of NAME that NEXT gives: "" if there is none at all. */
+static int version_of(struct manager *m, const char *name, const struct words *refresh,
+		      const struct active *next, char ret[DIGEST_SIZE])
+{
+	const struct profile *p = profile_set_find(&m->profiles, name);
+	const char *applied = active_applied(next, name);
+	_cleanup_(freep) char *bytes = NULL;
+	size_t size;
+	int r;
+
+	if (applied && !(p && p->valid && refresh && words_contain(refresh, name))) {
+		r = switch_fetch(m, applied, &bytes, &size);
+		if (r == 0 || r == -ENOMEM) {
+			strcpy(ret, applied);
+			return r;
+		}
+		log_warning("The applied version of profile %s (%s) is lost", name, applied);
+	}
+	strcpy(ret, p && p->valid ? p->digest : "");
+	return 0;
+}
+
+static int resolve_one(struct manager *m, const char *name, const struct words *refresh,
+		       const struct active *next, struct active *kept, char ret[DIGEST_SIZE])
+{
+	int r = version_of(m, name, refresh, next, ret);
+
+	if (r < 0)
+		return r;
+	return ret[0] ? active_set_applied(kept, name, ret) : 0;
+}
+
+int switch_resolve(struct manager *m, const struct words *refresh, struct active *next)
+{
+	struct active kept = *next;
+	const char *profile = m->config->profile;
+	char digest[DIGEST_SIZE];
+	int r = 0;
+
+	kept.applied = NULL;
+	kept.n_applied = 0;
+	if (!kept.chosen) {
+		kept.profile[0] = kept.digest[0] = '\0';
+		if (!streq(profile, "none") && !streq(profile, "auto"))
+			strcpy(kept.profile, profile);
+	}
+	if (kept.profile[0]) {
+		r = resolve_one(m, kept.profile, refresh, next, &kept, digest);
+		if (r == 0)
+			strcpy(kept.digest, digest);
+	}
+	for (size_t i = 0; r == 0 && i < m->config->n_rules; i++) {
+		const char *name = m->config->rules[i].profile;
+
+		if (!streq(name, "none") && !active_applied(&kept, name))
+			r = resolve_one(m, name, refresh, next, &kept, digest);
+	}
+	if (r < 0) {
+		active_done(&kept);
+		return r;
+	}
+	active_done(next);
+	*next = kept;
+	return 0;
+}
+
+/* Snapshots first: nobody may read a digest in `assign` that is not there. */
+static int publish_snapshots(struct manager *m, const struct active *a)
+{
+	struct words digests = {0};
+	int r = a->digest[0] ? words_add(&digests, a->digest) : 0;
+
+	for (size_t i = 0; r == 0 && i < a->n_applied; i++)
+		r = words_add(&digests, a->applied[i].digest);
+	for (size_t i = 0; r == 0 && i < digests.n; i++) {
+		_cleanup_(freep) char *bytes = NULL;
+		size_t size;
+
+		r = switch_fetch(m, digests.items[i], &bytes, &size);
+		if (r == 0)
+			r = publisher_snapshot(m->publisher, digests.items[i], bytes, size);
+	}
+	words_done(&digests);
+	return r;
+}
+
+static int store_snapshots(struct manager *m, const struct active *a)
+{
+	struct words keep = {0};
+	int r = in_use(m, a, &keep);
+
+	for (size_t i = 0; r == 0 && i < keep.n; i++) {
+		_cleanup_(freep) char *bytes = NULL;
+		size_t size;
+
+		r = switch_fetch(m, keep.items[i], &bytes, &size);
+		if (r == 0)
+			r = state_store(m->state, keep.items[i], bytes, size, &keep);
+	}
+	words_done(&keep);
+	return r;
+}
+
+static int record_one(struct manager *m, const struct change *why, const char *action,
+		      const char *scope, const char *from, const char *to, const char *profile)
+{
+	struct history_entry e = {
+		.time = time(NULL), .generation = m->state->active.generation, .uid = why->uid};
+	int r;
+
+	e.action = strdup(action);
+	e.scope = strdup(scope);
+	e.from = from && from[0] ? strdup(from) : NULL;
+	e.to = to && to[0] ? strdup(to) : NULL;
+	e.profile = profile && profile[0] ? strdup(profile) : NULL;
+	e.user = why->user ? strdup(why->user) : NULL;
+	e.reason = why->reason && why->reason[0] ? strdup(why->reason) : NULL;
+	r = e.action && e.scope ? state_record(m->state, &e) : -ENOMEM;
+	history_entry_done(&e);
+	return r;
+}
+
+static int record(struct manager *m, const struct active *old, const struct change *why)
+{
+	const struct active *new = &m->state->active;
+	int r = 0;
+
+	if (old->mode != new->mode)
+		r = record_one(m, why, mode_name(new->mode), "node", mode_name(old->mode),
+			       mode_name(new->mode), NULL);
+	if (r == 0 && !streq(old->digest, new->digest))
+		r = record_one(m, why, why->action, "node", old->digest, new->digest, new->profile);
+	for (size_t i = 0; r == 0 && i < new->n_applied; i++) {
+		const struct applied_version *v = &new->applied[i];
+		const char *was = active_applied(old, v->profile);
+
+		if (!streq(v->profile, new->profile) && (!was || !streq(was, v->digest)))
+			r = record_one(m, why, why->action, "rules", was, v->digest, v->profile);
+	}
+	return r;
+}
+
+static int persist(struct manager *m)
+{
+	int r = store_snapshots(m, &m->state->active);
+
+	return r < 0 ? r : state_save(m->state, &m->state->active);
+}
+
+static void note_persisted(struct manager *m, int r)
+{
+	m->unsaved = r < 0;
+	if (r == 0)
+		return;
+	manager_set_error(m, "in force until reboot only, %s cannot be written: %s", m->state->path,
+			  strerror(-r));
+	(void)log_error_errno(r, "Failed to persist in %s, the change is in force until reboot: %m",
+			      m->state->path);
+}
+
+void switch_save(struct manager *m)
+{
+	if (!m->unsaved)
+		return;
+	note_persisted(m, persist(m));
+	if (!m->unsaved) {
+		manager_set_error(m, NULL);
+		log_notice("Persisted in %s what was in force", m->state->path);
+	}
+	switch_update_status(m);
+}
+
+static bool is_same(const struct active *a, const struct active *b)
+{
+	if (a->generation != b->generation || a->mode != b->mode || a->chosen != b->chosen ||
+	    !streq(a->profile, b->profile) || !streq(a->digest, b->digest) ||
+	    a->n_applied != b->n_applied)
+		return false;
+	for (size_t i = 0; i < a->n_applied; i++) {
+		const char *digest = active_applied(b, a->applied[i].profile);
+
+		if (!digest || !streq(digest, a->applied[i].digest))
+			return false;
+	}
+	return true;
+}
+
+static void announce(const struct active *a, const struct change *why)
+{
+	log_struct(LOG_NOTICE, 0,
+		   LOG_FIELDS({"CUDAENV_PROFILE", a->profile}, {"CUDAENV_DIGEST", a->digest},
+			      {"CUDAENV_MODE", mode_name(a->mode)},
+			      {"CUDAENV_ACTION", why->action}),
+		   "Mode %s, profile %s (%.12s), generation %llu, by %s", mode_name(a->mode),
+		   a->profile[0] ? a->profile : "none", a->digest[0] ? a->digest : "-",
+		   (unsigned long long)a->generation, why->action);
+}
+
+/* Everything up to the rename that makes NEXT real. 1: it did, 0: the rules say so already. */
+static int publish(struct manager *m, struct active *next)
+{
+	_cleanup_(freep) char *text = NULL;
+	size_t size;
+	int r;
+
+	r = publish_snapshots(m, next);
+	if (r < 0)
+		return r;
+	r = compile_assign(m->config, next, &text, &size);
+	if (r < 0)
+		return r;
+	if (publisher_assign_is(m->publisher, text, size)) {
+		free(m->assign);
+		m->assign = TAKE_PTR(text);
+		m->assign_size = size;
+		return 0;
+	}
+	next->generation++;
+	free(text);
+	text = NULL;
+	r = compile_assign(m->config, next, &text, &size);
+	if (r == 0)
+		r = publisher_assign(m->publisher, text, size);
+	if (r < 0)
+		return r;
+	free(m->assign);
+	m->assign = TAKE_PTR(text);
+	m->assign_size = size;
+	return 1;
+}
+
+int switch_commit(struct manager *m, struct active *next, const struct change *why)
+{
+	struct active *now = &m->state->active, old;
+	int published, r;
+
+	published = publish(m, next);
+	if (published < 0) {
+		manager_set_error(m, "%s failed, nothing has changed: %s", why->action,
+				  strerror(-published));
+		active_done(next);
+		return log_error_errno(published, "Failed to publish in %s: %m", m->paths.runtime);
+	}
+	r = publisher_current(m->publisher, next->digest);
+	if (r < 0)
+		(void)log_warning_errno(r, "Failed to make the link %s/current: %m",
+					m->paths.runtime);
+	if (published == 0 && is_same(now, next) && m->state->found && !m->unsaved) {
+		active_done(next);
+		switch_update_status(m);
+		return 0;
+	}
+	old = *now;
+	*now = *next;
+	*next = (struct active){0};
+	r = persist(m);
+	if (r == 0)
+		r = record(m, &old, why);
+	active_done(&old);
+	m->state->found = true;
+	if (r == 0)
+		manager_set_error(m, NULL);
+	note_persisted(m, r);
+	if (published > 0)
+		announce(now, why);
+	switch_update_status(m);
+	return 0;
+}
+
+/* The profile of a published snapshot. 0, -ENOENT, -EBADMSG, -ENOMEM. */
+static int profile_of(struct manager *m, const char *digest, char ret[STATE_NAME_SIZE])
+{
+	_cleanup_(snapshot_freep) struct snapshot *s = NULL;
+	_cleanup_(freep) char *bytes = NULL;
+	size_t size;
+	int r;
+
+	r = switch_fetch(m, digest, &bytes, &size);
+	if (r == 0)
+		r = snapshot_parse(bytes, size, &s);
+	if (r < 0)
+		return r;
+	if (strlen(s->profile) >= STATE_NAME_SIZE)
+		return -EBADMSG;
+	strcpy(ret, s->profile);
+	return 0;
+}
+
+static int adopt_rules(struct manager *m, const char *text, struct active *next)
+{
+	struct words digests = {0};
+	int r = compile_rule_digests(text, &digests);
+
+	for (size_t i = 0; r == 0 && i < digests.n; i++) {
+		char profile[STATE_NAME_SIZE];
+
+		r = profile_of(m, digests.items[i], profile);
+		if (r == 0)
+			r = active_set_applied(next, profile, digests.items[i]);
+		r = r == -ENOMEM ? r : 0;
+	}
+	words_done(&digests);
+	return r;
+}
+
+static int adopt_default(struct manager *m, const char *digest, struct active *next)
+{
+	int r;
+
+	if (streq(next->digest, digest))
+		return 0;
+	next->chosen = true;
+	next->profile[0] = '\0';
+	strcpy(next->digest, digest);
+	if (!digest[0])
+		return 0;
+	r = profile_of(m, digest, next->profile);
+	if (r < 0) {
+		/* A digest without its bytes gives nobody anything. */
+		next->digest[0] = '\0';
+		return r == -ENOMEM ? r : 0;
+	}
+	return active_set_applied(next, next->profile, digest);
+}
+
+static int read_assign(struct manager *m, char **ret, struct assign **ret_assign)
+{
+	struct runtime rt = RUNTIME_NULL;
+	size_t size;
+	int r;
+
+	r = runtime_open(m->paths.runtime, geteuid(), &rt);
+	if (r == 0)
+		r = runtime_read(&rt, rt.dir_fd, "assign", ASSIGN_MAX_BYTES, ret, &size);
+	runtime_done(&rt);
+	return r < 0 ? r : assign_parse(*ret, size, ret_assign, NULL);
+}
+
+int switch_adopt(struct manager *m, struct active *ret)
+{
+	_cleanup_(assign_freep) struct assign *a = NULL;
+	_cleanup_(freep) char *text = NULL;
+	struct active next = {0};
+	int r;
+
+	r = read_assign(m, &text, &a);
+	if (r < 0)
+		return r == -ENOMEM ? r : 0;
+	if (m->state->found && a->generation <= m->state->active.generation)
+		return 0;
+	r = active_copy(&m->state->active, &next);
+	if (r < 0)
+		return r;
+	next.generation = a->generation;
+	next.mode = a->mode;
+	r = adopt_rules(m, text, &next);
+	if (r == 0)
+		r = adopt_default(m, a->fallback, &next);
+	if (r < 0) {
+		active_done(&next);
+		return r;
+	}
+	*ret = next;
+	return 1;
+}
+
+void switch_record_found(struct manager *m)
+{
+	static const struct change why = {
+		.action = "adopt", .uid = STATE_UID_UNKNOWN, .reason = "found in force"};
+	const struct active *a = &m->state->active;
+	struct active known = {.mode = MODE_OBSERVE};
+
+	for (size_t i = 0; i < m->state->n_history; i++) {
+		const struct history_entry *e = &m->state->history[i];
+
+		if (!streq(e->scope, "node"))
+			continue;
+		if (mode_parse(e->action, &known.mode) == 0)
+			continue;
+		known.digest[0] = '\0';
+		if (e->to && digest_valid(e->to))
+			strcpy(known.digest, e->to);
+	}
+	if (known.mode != a->mode)
+		(void)record_one(m, &why, mode_name(a->mode), "node", mode_name(known.mode),
+				 mode_name(a->mode), NULL);
+	if (!streq(known.digest, a->digest))
+		(void)record_one(m, &why, why.action, "node", known.digest, a->digest, a->profile);
+}
+
+static void heal_snapshots(struct manager *m)
+{
+	struct words damaged = {0};
+
+	(void)publisher_damaged(m->publisher, &damaged);
+	for (size_t i = 0; i < damaged.n; i++) {
+		_cleanup_(freep) char *bytes = NULL;
+		size_t size;
+		int r;
+
+		r = switch_fetch(m, damaged.items[i], &bytes, &size);
+		if (r == 0)
+			r = publisher_snapshot(m->publisher, damaged.items[i], bytes, size);
+		if (r < 0)
+			(void)log_error_errno(r,
+					      "Snapshot %s was damaged and cannot be restored: %m",
+					      damaged.items[i]);
+		else
+			log_warning("Snapshot %s was damaged or removed: restored",
+				    damaged.items[i]);
+	}
+	words_done(&damaged);
+}
+
+int switch_heal(struct manager *m)
+{
+	static const struct change why = {
+		.action = "adopt", .uid = STATE_UID_UNKNOWN, .reason = "published by another hand"};
+	struct active next;
+	int r;
+
+	r = publisher_in_place(m->publisher);
+	if (r < 0)
+		return -ESTALE;
+	heal_snapshots(m);
+	if (!publisher_assign_is(m->publisher, m->assign, m->assign_size)) {
+		r = switch_adopt(m, &next);
+		if (r > 0) {
+			log_notice("%s/assign has generation %llu from another hand: adopted",
+				   m->paths.runtime, (unsigned long long)next.generation);
+			return switch_commit(m, &next, &why);
+		}
+		log_warning("%s/assign was damaged or removed: restored", m->paths.runtime);
+		r = publisher_assign(m->publisher, m->assign, m->assign_size);
+		if (r < 0)
+			(void)log_error_errno(r, "Failed to restore %s/assign: %m",
+					      m->paths.runtime);
+	}
+	(void)publisher_current(m->publisher, m->state->active.digest);
+	switch_update_status(m);
+	return 0;
+}
+
+void switch_update_status(struct manager *m)
+{
+	_cleanup_(freep) char *text = NULL;
+	int r;
+
+	r = document_status(m, &text);
+	if (r == 0 && publisher_status_is(m->publisher, text, strlen(text)))
+		return;
+	if (r == 0)
+		r = publisher_status(m->publisher, text, strlen(text));
+	if (r < 0)
+		(void)log_error_errno(r, "Failed to write %s/status: %m", m->paths.runtime);
+}
