@@ -118,7 +118,7 @@ static bool may_name(const struct adopt *a, uid_t owner, uid_t process_uid, cons
 {
 	struct job_key parsed;
 
-	if (job_key_parse(key, &parsed) < 0)
+	if (job_key_parse(key, &parsed) < 0 || parsed.slot > 0)
 		return false;
 	return is_ours(a, owner) ||
 	       (owner == process_uid && (a->outer_users || owner == parsed.uid));

@@ -20,3 +20,15 @@ pkglibexec_PROGRAMS += daemon/broker/cudaenv-broker
 daemon_broker_cudaenv_broker_SOURCES = daemon/broker/main.c common/paths.c
 daemon_broker_cudaenv_broker_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS)
 daemon_broker_cudaenv_broker_LDADD = daemon/broker/libbroker.la
+
+check_PROGRAMS += tests/unit/test-registry tests/unit/test-request
+TESTS += tests/unit/test-registry tests/unit/test-request
+tests_unit_test_registry_SOURCES = tests/unit/test-registry.c tests/unit/test.h
+tests_unit_test_registry_LDADD = daemon/broker/libbroker.la
+tests_unit_test_request_SOURCES = tests/unit/test-request.c tests/unit/broker-fixture.h \
+	tests/unit/broker-peer.h tests/unit/test.h
+tests_unit_test_request_LDADD = daemon/broker/libbroker.la
+
+FUZZERS += tests/fuzz/fuzz-request
+tests_fuzz_fuzz_request_SOURCES = tests/fuzz/fuzz-request.c tests/unit/broker-fixture.h $(REPLAY)
+tests_fuzz_fuzz_request_LDADD = daemon/broker/libbroker.la $(LIB_FUZZING_ENGINE)

@@ -87,7 +87,7 @@ int registry_job_make(struct registry *r, const char *key, struct job **ret)
 		*ret = j;
 		return 0;
 	}
-	if (job_key_parse(key, &parsed) < 0)
+	if (job_key_parse(key, &parsed) < 0 || parsed.slot > 0)
 		return -EINVAL;
 	q = table_reserve(&r->jobs);
 	if (q < 0)
