@@ -170,12 +170,23 @@ static bool owner_believed(struct walk *w, uid_t uid)
 	return uid == w->self;
 }
 
+/* On the way a user's own directory may be writable by the group that has the user's number: the
+ * private group, for which login sessions get umask 002. Where no uid is mapped all numbers look
+ * alike. */
+static bool shared_with_others(struct walk *w, const struct stat *st)
+{
+	if (!S_ISDIR(st->st_mode) || !(st->st_mode & WRITABLE_BY_OTHERS))
+		return false;
+	return (st->st_mode & S_IWOTH) || w->self == 0 || st->st_uid != w->self ||
+	       st->st_gid != w->self || stands_for_root(w, w->self);
+}
+
 /* Judges one component; -EPERM or 0. */
 static int judge(struct walk *w, const struct stat *st)
 {
 	if (!owner_believed(w, st->st_uid))
 		return -EPERM;
-	if (S_ISDIR(st->st_mode) && (st->st_mode & WRITABLE_BY_OTHERS)) {
+	if (shared_with_others(w, st)) {
 		if (!(st->st_mode & S_ISVTX))
 			return -EPERM;
 		w->met_shared = true;

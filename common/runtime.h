@@ -10,8 +10,10 @@
  * that does not map root, files of root appear as the overflow uid: that publisher is believed when
  * no component of the path from / down is writable by group or others.
  *
- * On the way there, symlinks included, every component belongs to root or the caller; one that
- * others may write has the sticky bit. So nobody else can put another directory in its place.
+ * On the way there, symlinks included, every component belongs to root or the caller, and one that
+ * others may write has the sticky bit: so nobody else can put another directory in its place. A
+ * user's private group (the gid is the uid) is not others there; in the runtime directory itself
+ * nobody but its owner writes.
  *
  * All descriptors are O_PATH or O_RDONLY, CLOEXEC, and at least 3. Nothing here blocks: files are
  * opened with O_NOFOLLOW|O_NONBLOCK and must be regular.

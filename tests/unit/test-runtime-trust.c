@@ -47,6 +47,34 @@ TEST(owners)
 	tear_down();
 }
 
+/* What umask 002 leaves behind in a user's own folders. */
+TEST(private_group)
+{
+	if (geteuid() != 0)
+		skip("needs root");
+	set_up();
+	make_dir(at("home"), 0755, STRANGER);
+	make_tree(at("home/rt"), STRANGER);
+	check(chown(at("home"), STRANGER, STRANGER) == 0 && chmod(at("home"), 0775) == 0);
+	check(judged(at("home/rt"), STRANGER) == 0);
+	check(judged(at("home/rt"), NOBODY) == -EPERM);
+	check(chmod(at("home"), 0777) == 0);
+	check(judged(at("home/rt"), STRANGER) == -EPERM);
+	check(chown(at("home"), STRANGER, 100) == 0 && chmod(at("home"), 0775) == 0);
+	check(judged(at("home/rt"), STRANGER) == -EPERM);
+	/* root's own directory, and the runtime directory itself */
+	check(chown(at("home"), 0, STRANGER) == 0);
+	check(judged(at("home/rt"), STRANGER) == -EPERM);
+	check(chmod(at("home"), 0755) == 0);
+	check(judged(at("home/rt"), STRANGER) == 0);
+	check(chown(at("home/rt"), STRANGER, STRANGER) == 0 && chmod(at("home/rt"), 0775) == 0);
+	check(judged(at("home/rt"), STRANGER) == -EPERM);
+	/* root has no private group */
+	check(chmod(base, 0775) == 0);
+	check(judged(tree, 0) == -EPERM);
+	tear_down();
+}
+
 TEST(symlinks_of_others)
 {
 	if (geteuid() != 0)
@@ -211,6 +239,7 @@ static void nobody_mapped(void)
 	check(judged(tree, NOBODY) == 0);
 	check(judged(at("shared/rt"), NOBODY) == -EPERM);
 	check(judged(at("shared/own"), NOBODY) == -EPERM);
+	check(judged(at("strangers-group/rt"), NOBODY) == -EPERM);
 }
 
 /* Root is mapped: whoever seems to be nobody is not root. */
@@ -248,6 +277,10 @@ TEST(user_namespaces)
 	make_dir(at("group"), 0775, 0);
 	make_tree(at("group/rt"), 0);
 	make_tree(at("strangers"), STRANGER);
+	make_dir(at("strangers-group"), 0755, STRANGER);
+	make_tree(at("strangers-group/rt"), STRANGER);
+	check(chown(at("strangers-group"), STRANGER, STRANGER) == 0);
+	check(chmod(at("strangers-group"), 0775) == 0);
 
 	in_child(STRANGER, root_unmapped_self_mapped);
 	in_child(STRANGER, self_is_root_inside);
