@@ -40,13 +40,11 @@ int pin_parse(const char *text, struct pin *ret)
 		pin.digest[0] = '\0';
 	else if (!digest_valid(pin.digest))
 		return -EBADMSG;
-	while (*text != '\0') {
-		char *former = pin.former[pin.n_former];
-
-		if (pin.n_former == PIN_MAX_FORMER || next_word(&text, former) < 0 ||
-		    !digest_valid(former))
+	for (; *text != '\0'; pin.n_former++) {
+		if (pin.n_former == PIN_MAX_FORMER ||
+		    next_word(&text, pin.former[pin.n_former]) < 0 ||
+		    !digest_valid(pin.former[pin.n_former]))
 			return -EBADMSG;
-		pin.n_former++;
 	}
 	*ret = pin;
 	return 0;

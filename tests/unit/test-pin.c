@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/pin.h"
+
+#include "tests/unit/node.h"
+
+#define KEY "unit-4242-7"
+
+TEST(texts)
+{
+	static const char *const bad[] = {
+		"",        " ",        "NONE",         "none ",       " none",    (A64 "a"),
+		(" " A64), (A64 " "),  (A64 "  " B64), (A64 " none"), (A64 "\n"), (A64 "\t" B64),
+		"none\n",  (A64 " x"),
+	};
+	char text[4096];
+	struct pin pin = {.n_former = 77};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		check(pin_parse(bad[i], &pin) == -EBADMSG);
+	check(pin.n_former == 77);
+	check(pin_parse("none", &pin) == 0 && pin.digest[0] == '\0' && pin.n_former == 0);
+	check(!pin_has(&pin, "") && !pin_has(&pin, A64));
+	check(pin_parse("none " A64, &pin) == 0 && pin.n_former == 1 && pin_has(&pin, A64));
+	check(pin_parse(A64 " " B64, &pin) == 0);
+	check_streq(pin.digest, A64);
+	check(pin_has(&pin, A64) && pin_has(&pin, B64) && !pin_has(&pin, C64));
+	(void)strcpy(text, A64);
+	for (unsigned i = 0; i < PIN_MAX_FORMER; i++)
+		(void)strcat(text, " " B64);
+	check(pin_parse(text, &pin) == 0 && pin.n_former == PIN_MAX_FORMER);
+	(void)strcat(text, " " B64);
+	check(pin_parse(text, &pin) == -EBADMSG);
+}
+
+TEST(made_once)
+{
+	struct pin pin;
+	struct node n;
+
+	node_init(&n);
+	check(pin_read(&n.rt, KEY, geteuid(), &pin) == -ENOENT);
+	check(pin_settle(&n.rt, KEY, geteuid(), A64, &pin) == 1 && pin.slot == 0);
+	check_streq(pin.digest, A64);
+	check(pin_settle(&n.rt, KEY, geteuid(), B64, &pin) == 0);
+	check_streq(pin.digest, A64);
+	check(pin_read(&n.rt, KEY, geteuid(), &pin) == 0 && pin.n_former == 0);
+	check_streq(pin.digest, A64);
+	check(pin_settle(&n.rt, "unit-4242-8", geteuid(), "", &pin) == 1);
+	check(pin_read(&n.rt, "unit-4242-8", geteuid(), &pin) == 0);
+	check_streq(pin.digest, "");
+	check(pin_settle(&n.rt, "unit-4242-9", geteuid(), NULL, &pin) == 1);
+	check_streq(pin.digest, "");
+	node_done(&n);
+}
+
+TEST(without_a_place_to_make_them)
+{
+	struct node n;
+	struct pin pin;
+	int jobs;
+
+	node_init(&n);
+	jobs = n.rt.jobs_fd;
+	n.rt.jobs_fd = -EBADF;
+	check(pin_read(&n.rt, KEY, geteuid(), &pin) == -ENOENT);
+	check(pin_settle(&n.rt, KEY, geteuid(), A64, &pin) == -EBADF);
+	n.rt.jobs_fd = jobs;
+	node_done(&n);
+}
+
+/* The view of somebody who can remove nothing of others. */
+static struct runtime as_client(const struct node *n)
+{
+	struct runtime rt = n->rt;
+
+	rt.self = 4242;
+	return rt;
+}
+
+TEST(names_that_a_stranger_has_taken)
+{
+	struct runtime rt;
+	struct pin pin;
+	struct node n;
+
+	if (geteuid() != 0)
+		skip("needs root");
+	node_init(&n);
+	rt = as_client(&n);
+	node_link(&n, "jobs", KEY, B64, 1234);
+	check(pin_read(&rt, KEY, 4242, &pin) == -ENOENT);
+	check(pin_settle(&rt, KEY, 4242, A64, &pin) == 1 && pin.slot == 1);
+	check(node_has_link(&n, "jobs", KEY "~1"));
+	/* Whoever comes now, and also when the stranger has taken his away, finds the same. */
+	check(pin_settle(&rt, KEY, 4242, C64, &pin) == 0 && pin.slot == 1);
+	check_streq(pin.digest, A64);
+	check(unlinkat(n.rt.jobs_fd, KEY, 0) == 0);
+	check(pin_settle(&rt, KEY, 4242, C64, &pin) == 0 && pin.slot == 1);
+	check_streq(pin.digest, A64);
+	check(pin_read(&rt, KEY, 4242, &pin) == 0);
+	check_streq(pin.digest, A64);
+	check(!node_has_link(&n, "jobs", KEY));
+	node_done(&n);
+}
+
+TEST(all_names_taken)
+{
+	static const char *const names[] = {KEY, (KEY "~1"), (KEY "~2"), (KEY "~3")};
+	struct runtime rt;
+	struct pin pin;
+	struct node n;
+
+	if (geteuid() != 0)
+		skip("needs root");
+	node_init(&n);
+	rt = as_client(&n);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		node_link(&n, "jobs", names[i], B64, 1234);
+	check(pin_read(&rt, KEY, 4242, &pin) == -EPERM);
+	check(pin_settle(&rt, KEY, 4242, A64, &pin) == -EPERM);
+	/* Reading removes nothing, for whoever; making does, where it may. */
+	check(pin_read(&n.rt, KEY, 4242, &pin) == -EPERM);
+	check(pin_settle(&n.rt, KEY, 4242, A64, &pin) == 1 && pin.slot == 0);
+	check(pin_read(&rt, KEY, 4242, &pin) == 0);
+	check_streq(pin.digest, A64);
+	node_done(&n);
+}
+
+TEST(what_is_no_link)
+{
+	struct runtime rt;
+	struct pin pin;
+	struct node n;
+
+	node_init(&n);
+	rt = as_client(&n);
+	node_write(&n, "run/jobs/" KEY, A64, 64);
+	node_mkdir(&n, "run/jobs/" KEY "~1");
+	node_mkdir(&n, "run/jobs/" KEY "~2/sub");
+	node_link(&n, "jobs", KEY "~3", "garbage", 0);
+	if (geteuid() == 0)
+		check(pin_settle(&rt, KEY, 0, A64, &pin) == -EPERM);
+	check(pin_settle(&n.rt, KEY, geteuid(), A64, &pin) == 1 && pin.slot == 0);
+	check(pin_read(&rt, KEY, geteuid(), &pin) == 0);
+	check_streq(pin.digest, A64);
+	node_done(&n);
+}
+
+TEST(a_key_of_the_greatest_length)
+{
+	struct job_key k = {.kind = JOB_TREE,
+			    .uid = UINT32_MAX,
+			    .pidns = UINT64_MAX,
+			    .pid = INT32_MAX,
+			    .start = UINT64_MAX,
+			    .digest = A64};
+	char key[JOB_KEY_SIZE];
+	struct pin pin;
+	struct node n;
+
+	node_init(&n);
+	job_key_format(&k, key);
+	check(pin_settle(&n.rt, key, geteuid(), A64, &pin) == 1);
+	check(node_has_link(&n, "jobs", key));
+	node_done(&n);
+}
+
+TEST_MAIN
