@@ -22,28 +22,35 @@ int document_fault(const struct profile *p, char **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
-/* Scope and rank digest of a snapshot that may no longer be what any file says. */
-struct version {
-	struct snapshot *snapshot; /* NULL: its bytes are lost */
-	char rank_digest[DIGEST_SIZE];
-};
+#define VERSIONS_MAX 256
 
-static void version_done(struct version *v)
+/* What a digest stands for never changes, so that everybody may ask often. NULL: its bytes are
+ * lost, or no memory. */
+static const struct version *version_of(struct manager *m, const char *digest)
 {
-	v->snapshot = snapshot_free(v->snapshot);
-}
-
-static void version_load(struct manager *m, const char *digest, struct version *ret)
-{
+	_cleanup_(snapshot_freep) struct snapshot *s = NULL;
 	_cleanup_(freep) char *bytes = NULL;
+	struct version *versions, v = {0};
 	size_t size;
 
-	*ret = (struct version){0};
+	for (size_t i = 0; i < m->n_versions; i++)
+		if (streq(m->versions[i].digest, digest))
+			return &m->versions[i];
 	if (!digest[0] || switch_fetch(m, digest, &bytes, &size) < 0 ||
-	    snapshot_parse(bytes, size, &ret->snapshot) < 0)
-		return;
+	    snapshot_parse(bytes, size, &s) < 0)
+		return NULL;
+	strcpy(v.digest, digest);
+	v.scope = s->scope_any ? "any" : "user";
 	if (m->facts)
-		(void)profile_rank_digest(ret->snapshot, m->facts, ret->rank_digest);
+		(void)profile_rank_digest(s, m->facts, v.rank_digest);
+	if (m->n_versions == VERSIONS_MAX)
+		m->n_versions = 0;
+	versions = reallocarray(m->versions, m->n_versions + 1, sizeof(*versions));
+	if (!versions)
+		return NULL;
+	m->versions = versions;
+	versions[m->n_versions] = v;
+	return &versions[m->n_versions++];
 }
 
 /* Is the file of a profile in force something else than what is in force? */
@@ -85,20 +92,18 @@ static int add_status_profiles(struct manager *m, json_object *o)
 
 	for (size_t i = 0; r == 0 && i < names.n; i++) {
 		const char *digest = in_force_or_file(m, names.items[i]);
-		_cleanup_(version_done) struct version v;
+		const struct version *v = version_of(m, digest);
 		json_object *item;
 
 		if (is_edited(m, names.items[i]))
 			r = json_append_take(edited, json_object_new_string(names.items[i]));
-		version_load(m, digest, &v);
-		if (r < 0 || !v.snapshot)
+		if (r < 0 || !v)
 			continue;
 		item = json_object_new_object();
 		r = json_append_take(list, item);
-		if (r == 0 &&
-		    (json_add_string(item, "name", names.items[i]) ||
-		     json_add_string(item, "digest", digest) ||
-		     json_add_string(item, "scope", v.snapshot->scope_any ? "any" : "user")))
+		if (r == 0 && (json_add_string(item, "name", names.items[i]) ||
+			       json_add_string(item, "digest", digest) ||
+			       json_add_string(item, "scope", v->scope)))
 			r = -ENOMEM;
 	}
 	words_done(&names);
@@ -128,18 +133,17 @@ static int format_verdict(const struct manager *m, char **ret)
 static int add_status(struct manager *m, json_object *o)
 {
 	const struct active *a = &m->state->active;
-	_cleanup_(version_done) struct version v;
+	const struct version *v = version_of(m, a->digest);
 	_cleanup_(freep) char *verdict = NULL;
 	int64_t valid = 0, broken = 0;
 
-	version_load(m, a->digest, &v);
 	for (size_t i = 0; i < m->profiles.n_profiles; i++)
 		*(m->profiles.profiles[i]->valid ? &valid : &broken) += 1;
 	if (format_verdict(m, &verdict) || json_add_string(o, "verdict", verdict) ||
 	    json_add_string(o, "mode", mode_name(a->mode)) ||
 	    json_add_string(o, "active", or_null(a->profile)) ||
 	    json_add_string(o, "digest", or_null(a->digest)) ||
-	    json_add_string(o, "rank_digest", or_null(v.rank_digest)) ||
+	    json_add_string(o, "rank_digest", v ? or_null(v->rank_digest) : NULL) ||
 	    json_add_string(o, "facts_version", m->facts ? facts_version(m->facts) : NULL) ||
 	    json_add_number(o, "generation", (int64_t)a->generation) ||
 	    json_add_number(o, "profiles_valid", valid) ||
@@ -165,10 +169,9 @@ static int add_listed(struct manager *m, const char *name, json_object *o)
 	const struct profile *p = profile_set_find(&m->profiles, name);
 	const struct active *a = &m->state->active;
 	const char *digest = in_force_or_file(m, name), *applied = active_applied(a, name);
-	_cleanup_(version_done) struct version v;
+	const struct version *v = version_of(m, digest);
 	_cleanup_(freep) char *fault = NULL;
 
-	version_load(m, digest, &v);
 	if (!p)
 		fault = strdup("its file is gone; the version in force stays");
 	if ((p && !p->valid && document_fault(p, &fault) < 0) || (!p && !fault))
@@ -179,11 +182,8 @@ static int add_listed(struct manager *m, const char *name, json_object *o)
 	    json_add_bool(o, "valid", p && p->valid) ||
 	    json_add_bool(o, "edited", is_edited(m, name)) ||
 	    json_add_string(o, "digest", or_null(digest)) ||
-	    json_add_string(o, "rank_digest", or_null(v.rank_digest)) ||
-	    json_add_string(o, "scope",
-			    !v.snapshot             ? NULL
-			    : v.snapshot->scope_any ? "any"
-						    : "user") ||
+	    json_add_string(o, "rank_digest", v ? or_null(v->rank_digest) : NULL) ||
+	    json_add_string(o, "scope", v ? v->scope : NULL) ||
 	    json_add_string(o, "description", p ? or_null(p->description) : NULL) ||
 	    json_add_string(o, "applied", applied) ||
 	    json_add_string(o, "file_digest", p && p->valid ? p->digest : NULL) ||
@@ -240,30 +240,40 @@ static int add_variable(const struct profile *p, const struct snapshot_entry *e,
 				: json_add_string(o, "line", NULL);
 }
 
+static int add_shown(struct manager *m, const char *name, const struct snapshot *s, json_object *o)
+{
+	const struct profile *p = profile_set_find(&m->profiles, name);
+	const struct version *v = version_of(m, s->digest);
+	json_object *list = json_object_new_array();
+
+	if (json_add_string(o, "profile", name) || json_add_string(o, "digest", s->digest) ||
+	    json_add_string(o, "rank_digest", v ? or_null(v->rank_digest) : NULL) ||
+	    json_add_bool(o, "edited", is_edited(m, name)) || json_add_take(o, "variables", list))
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n_entries; i++)
+		if (add_variable(p, &s->entries[i], list))
+			return -ENOMEM;
+	return 0;
+}
+
 int document_show(struct manager *m, const char *profile, char **ret)
 {
 	_cleanup_(json_putp) json_object *o = json_object_new_object();
+	_cleanup_(snapshot_freep) struct snapshot *s = NULL;
 	const char *name = profile[0] ? profile : m->state->active.profile;
-	const struct profile *p = profile_set_find(&m->profiles, name);
 	const char *digest = in_force_or_file(m, name);
-	_cleanup_(version_done) struct version v = {0};
-	json_object *list = json_object_new_array();
-	int r = 0;
+	_cleanup_(freep) char *bytes = NULL;
+	size_t size;
+	int r;
 
-	if (!o || json_add_take(o, "variables", list))
-		return -ENOMEM;
 	if (!digest[0])
-		return p ? -EBADMSG : -ENOENT;
-	version_load(m, digest, &v);
-	if (!v.snapshot)
-		return -ENOENT;
-	for (size_t i = 0; r == 0 && i < v.snapshot->n_entries; i++)
-		r = add_variable(p, &v.snapshot->entries[i], list);
-	if (r < 0 || json_add_string(o, "profile", name) || json_add_string(o, "digest", digest) ||
-	    json_add_string(o, "rank_digest", or_null(v.rank_digest)) ||
-	    json_add_bool(o, "edited", is_edited(m, name)))
-		return -ENOMEM;
-	return json_print(o, ret);
+		return profile_set_find(&m->profiles, name) ? -EBADMSG : -ENOENT;
+	r = switch_fetch(m, digest, &bytes, &size);
+	if (r == 0)
+		r = snapshot_parse(bytes, size, &s);
+	if (r == 0)
+		r = o ? add_shown(m, name, s, o) : -ENOMEM;
+	return r < 0 ? r : json_print(o, ret);
 }
 
 int document_history(const struct manager *m, char **ret)

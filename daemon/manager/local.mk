@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += daemon/libmanager.la
 daemon_libmanager_la_SOURCES = \
 	daemon/manager/active.c \
+	daemon/manager/adopt.c \
 	daemon/manager/children.c daemon/manager/children.h \
 	daemon/manager/compile.c daemon/manager/compile.h \
 	daemon/manager/config.c daemon/manager/config.h \
@@ -26,3 +27,19 @@ sbin_PROGRAMS += cudaenvd
 cudaenvd_SOURCES = daemon/manager/main.c
 cudaenvd_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(JSON_CFLAGS)
 cudaenvd_LDADD = daemon/libmanager.la
+
+MANAGER_TESTS = tests/unit/test-config tests/unit/test-publish tests/unit/test-state
+check_PROGRAMS += $(MANAGER_TESTS)
+TESTS += $(MANAGER_TESTS)
+tests_unit_test_config_SOURCES = tests/unit/test-config.c tests/unit/temp.h tests/unit/test.h
+tests_unit_test_config_LDADD = daemon/libmanager.la
+# System calls that change files go through tests/unit/crash.c.
+CRASH = tests/unit/crash.c tests/unit/crash.h tests/unit/temp.h tests/unit/test.h
+CRASH_FLAGS = $(AM_LDFLAGS) -Wl,--wrap=write,--wrap=fsync,--wrap=fchmod,--wrap=ftruncate,--wrap=unlinkat \
+	-Wl,--wrap=mkdirat,--wrap=symlinkat,--wrap=renameat,--wrap=utimensat
+tests_unit_test_publish_SOURCES = tests/unit/test-publish.c $(CRASH)
+tests_unit_test_publish_LDFLAGS = $(CRASH_FLAGS)
+tests_unit_test_publish_LDADD = daemon/libmanager.la
+tests_unit_test_state_SOURCES = tests/unit/test-state.c $(CRASH)
+tests_unit_test_state_LDFLAGS = $(CRASH_FLAGS)
+tests_unit_test_state_LDADD = daemon/libmanager.la

@@ -7,6 +7,7 @@
 #include "common/util.h"
 #include "daemon/log.h"
 #include "daemon/manager/children.h"
+#include "daemon/manager/compile.h"
 #include "daemon/manager/control.h"
 #include "daemon/manager/manager.h"
 
@@ -31,6 +32,7 @@ struct manager *manager_free(struct manager *m)
 	paths_done(&m->paths);
 	free(m->assign);
 	free(m->last_error);
+	free(m->versions);
 	(void)sd_event_unref(m->event);
 	free(m);
 	return NULL;
@@ -43,17 +45,43 @@ static void say(struct words *complaints)
 	words_done(complaints);
 }
 
+int manager_load_config(struct manager *m)
+{
+	const struct active nothing = {.mode = MODE_OBSERVE};
+	_cleanup_(config_freep) struct config *c = NULL;
+	_cleanup_(freep) char *text = NULL;
+	struct words complaints = {0};
+	size_t size;
+	int r;
+
+	r = config_load(m->paths.config, &c, &complaints);
+	say(&complaints);
+	if (r < 0)
+		return r;
+	r = compile_assign(c, &nothing, &text, &size);
+	if (r == -ENOMEM)
+		return r;
+	if (r < 0) {
+		(void)log_error_errno(r, "The settings in %s are too many to be published, %s: %m",
+				      m->paths.config,
+				      m->config ? "the earlier ones stay"
+						: "the defaults are used");
+		return m->config ? 0 : config_new(&m->config);
+	}
+	(void)config_free(m->config);
+	m->config = TAKE_PTR(c);
+	return 0;
+}
+
 static int open_settings(struct manager *m)
 {
-	struct words complaints = {0};
 	int r;
 
 	r = paths_init(m->user, &m->paths);
 	if (r < 0)
 		return log_error_errno(r, "Failed to find our directories%s: %m",
 				       r == -ENXIO ? ", HOME is not set" : "");
-	r = config_load(m->paths.config, &m->config, &complaints);
-	say(&complaints);
+	r = manager_load_config(m);
 	if (r < 0)
 		return log_error_errno(r, "Failed to read the settings: %m");
 	r = facts_load(FACTS_FILE, &m->facts);
@@ -217,7 +245,7 @@ static int watch_sources(struct manager *m)
 
 static int watch_published(struct manager *m)
 {
-	static const char *const files[] = {"assign", "status", "current"};
+	static const char *const files[] = {"assign", "status", "current", "jobs", "procs"};
 	_cleanup_(freep) char *snapshots = NULL;
 	int r;
 

@@ -26,6 +26,13 @@
 struct control;
 struct children;
 
+/* What is told of a snapshot that may no longer be what any file says. */
+struct version {
+	char digest[DIGEST_SIZE];
+	const char *scope;
+	char rank_digest[DIGEST_SIZE]; /* "" without facts */
+};
+
 struct manager {
 	bool user;
 	struct paths paths;
@@ -44,6 +51,8 @@ struct manager {
 	char *assign; /* as published */
 	size_t assign_size;
 	char *last_error;
+	struct version *versions; /* a cache of documents.c */
+	size_t n_versions;
 
 	struct watch *sources;   /* profile directories */
 	struct watch *published; /* the runtime tree */
@@ -66,7 +75,11 @@ struct manager *manager_free(struct manager *m);
 void manager_set_error(struct manager *m, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* --- switch.c: logs */
+/* Reads the settings; complains; settings that cannot be published leave the earlier ones, or the
+ * defaults, in force. 0 or -ENOMEM. */
+int manager_load_config(struct manager *m);
+
+/* --- switch.c, adopt.c: log */
 
 /* Who changes what is in force, and why: for the history. Strings are borrowed, NULL: unknown. */
 struct change {
@@ -93,6 +106,15 @@ int switch_commit(struct manager *m, struct active *next, const struct change *w
 /* What stands in the tree when we start, or was put there by another hand with the right to do so
  * (cudaenvctl off while we were dead): 1 and NEXT if it is newer than what we have, else 0. */
 int switch_adopt(struct manager *m, struct active *ret);
+
+/* One entry of the history; strings are borrowed, NULL or "": none. */
+struct record {
+	const char *action, *scope, *from, *to, *profile;
+};
+
+/* 0 or negative errno: then the entry is in memory only, and is written with the next state_save().
+ */
+int switch_record(struct manager *m, const struct change *why, const struct record *what);
 
 /* History entries for what is in force and is not the history's last word. */
 void switch_record_found(struct manager *m);

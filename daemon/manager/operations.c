@@ -5,6 +5,7 @@
 
 #include "common/util.h"
 #include "daemon/log.h"
+#include "daemon/manager/control.h"
 #include "daemon/manager/json.h"
 #include "daemon/manager/manager.h"
 
@@ -233,23 +234,6 @@ static int refreshed(const struct manager *m, struct words *ret)
 	return r;
 }
 
-static int reload_config(struct manager *m)
-{
-	struct words complaints = {0};
-	struct config *config = NULL;
-	int r;
-
-	r = config_load(m->paths.config, &config, &complaints);
-	for (size_t i = 0; i < complaints.n; i++)
-		log_warning("%s", complaints.items[i]);
-	words_done(&complaints);
-	if (r < 0)
-		return r;
-	(void)config_free(m->config);
-	m->config = config;
-	return 0;
-}
-
 int operation_reload(struct manager *m, const struct caller *who, char **ret, sd_bus_error *error)
 {
 	static const struct caller nobody = {.uid = STATE_UID_UNKNOWN};
@@ -262,7 +246,7 @@ int operation_reload(struct manager *m, const struct caller *who, char **ret, sd
 	if (r < 0)
 		return r;
 	strcpy(from, next.digest);
-	r = reload_config(m);
+	r = manager_load_config(m);
 	if (r == 0)
 		r = switch_load_profiles(m, NULL);
 	if (r == 0)
@@ -274,6 +258,8 @@ int operation_reload(struct manager *m, const struct caller *who, char **ret, sd
 		active_done(&next);
 		return fail(error, r, "cannot reload");
 	}
+	if (m->control)
+		control_reload(m->control);
 	r = commit(m, &next, who ? who : &nobody, "reload", "", error);
 	return r < 0 ? r : answer(m, "reload", from, m->state->active.digest, ret);
 }

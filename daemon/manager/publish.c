@@ -30,13 +30,13 @@ struct publisher *publisher_free(struct publisher *p)
 
 /* A directory for everybody's links. In the system's tree it is the broker's, which only root with
  * the right to give files away can arrange; usually tmpfiles did. */
-static int make_shared(struct publisher *p, const char *name, bool user, struct words *complaints)
+static int make_shared(struct publisher *p, const char *name, struct words *complaints)
 {
 	const struct passwd *pw;
 
 	if (mkdirat(p->dir_fd, name, 0700) < 0)
 		return errno == EEXIST ? 0 : -errno;
-	if (!user) {
+	if (!p->user) {
 		pw = getpwnam(BROKER_USER);
 		if (!pw ||
 		    fchownat(p->dir_fd, name, pw->pw_uid, pw->pw_gid, AT_SYMLINK_NOFOLLOW) < 0) {
@@ -48,6 +48,14 @@ static int make_shared(struct publisher *p, const char *name, bool user, struct 
 		}
 	}
 	return fchmodat(p->dir_fd, name, 01777, 0) < 0 ? -errno : 0;
+}
+
+static void repair_mode(int fd, mode_t mode)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == 0 && (st.st_mode & 07777) != mode)
+		(void)fchmod(fd, mode);
 }
 
 static int open_snapshots(struct publisher *p)
@@ -64,12 +72,11 @@ static int open_snapshots(struct publisher *p)
 		return -errno;
 	if (st.st_uid != geteuid())
 		return -EPERM;
-	if ((st.st_mode & 07777) != 0755 && fchmod(p->snapshots_fd, 0755) < 0)
-		return -errno;
+	repair_mode(p->snapshots_fd, 0755);
 	return 0;
 }
 
-static int open_tree(struct publisher *p, bool user, struct words *complaints)
+static int open_tree(struct publisher *p, struct words *complaints)
 {
 	struct runtime rt = RUNTIME_NULL;
 	struct stat st;
@@ -87,9 +94,9 @@ static int open_tree(struct publisher *p, bool user, struct words *complaints)
 		return -EPERM;
 	r = open_snapshots(p);
 	if (r == 0)
-		r = make_shared(p, "jobs", user, complaints);
+		r = make_shared(p, "jobs", complaints);
 	if (r == 0)
-		r = make_shared(p, "procs", user, complaints);
+		r = make_shared(p, "procs", complaints);
 	if (r < 0)
 		return r;
 	/* What clients would say of it. */
@@ -107,10 +114,11 @@ int publisher_open(const char *path, bool user, struct publisher **ret, struct w
 	if (!p)
 		return -ENOMEM;
 	p->dir_fd = p->snapshots_fd = p->lock_fd = -EBADF;
+	p->user = user;
 	p->path = strdup(path);
 	if (!p->path)
 		return -ENOMEM;
-	r = open_tree(p, user, complaints);
+	r = open_tree(p, complaints);
 	if (r < 0)
 		return r;
 	p->lock_fd = file_lock(p->dir_fd, ".lock", ret_pid);
@@ -131,11 +139,18 @@ static int same_directory(int at_fd, const char *path, int fd)
 	return a.st_dev == b.st_dev && a.st_ino == b.st_ino ? 0 : -ESTALE;
 }
 
-int publisher_in_place(const struct publisher *p)
+int publisher_in_place(struct publisher *p, struct words *complaints)
 {
 	int r = same_directory(AT_FDCWD, p->path, p->dir_fd);
 
-	return r < 0 ? r : same_directory(p->dir_fd, "snapshots", p->snapshots_fd);
+	if (r == 0)
+		r = same_directory(p->dir_fd, "snapshots", p->snapshots_fd);
+	if (r < 0)
+		return r;
+	repair_mode(p->dir_fd, 0755);
+	repair_mode(p->snapshots_fd, 0755);
+	r = make_shared(p, "jobs", complaints);
+	return r < 0 ? r : make_shared(p, "procs", complaints);
 }
 
 static struct published *find_item(struct publisher *p, const char *digest)

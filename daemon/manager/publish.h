@@ -34,6 +34,7 @@ struct publisher {
 	int dir_fd;
 	int snapshots_fd;
 	int lock_fd;
+	bool user;
 	struct published *items; /* proven snapshots */
 	size_t n_items;
 };
@@ -46,9 +47,9 @@ int publisher_open(const char *path, bool user, struct publisher **ret, struct w
 		   pid_t *ret_pid);
 struct publisher *publisher_free(struct publisher *p);
 
-/* Is the tree still the one that the path names? 0, or negative errno when it was removed or
- * replaced. */
-int publisher_in_place(const struct publisher *p);
+/* Is the tree still the one that the path names? Puts modes of its directories right, and makes
+ * jobs/ and procs/ again. 0, or negative errno when it was removed or replaced. */
+int publisher_in_place(struct publisher *p, struct words *complaints);
 
 /* snapshots/DIGEST. 0 (also when it is there, proven), or negative errno. */
 int publisher_snapshot(struct publisher *p, const char *digest, const char *bytes, size_t size);

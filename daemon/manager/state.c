@@ -124,7 +124,10 @@ static int write_history(struct state *s)
 	}
 	if (fclose(f) != 0 && r == 0)
 		r = -ENOMEM;
-	return r < 0 ? r : file_replace(s->dir_fd, "history", text, size, 0600, FILE_SYNC);
+	if (r == 0)
+		r = file_replace(s->dir_fd, "history", text, size, 0600, FILE_SYNC);
+	s->history_unsaved = r < 0;
+	return r;
 }
 
 static int load_history(struct state *s, struct words *complaints)
@@ -248,9 +251,11 @@ int state_save(struct state *s, const struct active *a)
 		s->active = copy;
 	}
 	r = active_format(&s->active, &text);
-	if (r < 0)
-		return r;
-	return file_replace(s->dir_fd, "active", text, strlen(text), 0600, FILE_SYNC);
+	if (r == 0)
+		r = file_replace(s->dir_fd, "active", text, strlen(text), 0600, FILE_SYNC);
+	if (r == 0 && s->history_unsaved)
+		r = write_history(s);
+	return r;
 }
 
 static int append_line(struct state *s, const char *line)
@@ -283,6 +288,16 @@ static int append_line(struct state *s, const char *line)
 	return (int)k;
 }
 
+static void drop_older_half(struct state *s)
+{
+	size_t gone = s->n_history / 2;
+
+	for (size_t i = 0; i < gone; i++)
+		history_entry_done(&s->history[i]);
+	s->n_history -= gone;
+	memmove(s->history, s->history + gone, s->n_history * sizeof(*s->history));
+}
+
 int state_record(struct state *s, struct history_entry *e)
 {
 	_cleanup_(freep) char *line = NULL;
@@ -291,17 +306,16 @@ int state_record(struct state *s, struct history_entry *e)
 	r = push_history(s, e);
 	if (r < 0)
 		return r;
-	if (s->n_history > STATE_HISTORY_MAX) {
-		size_t gone = s->n_history / 2;
-
-		for (size_t i = 0; i < gone; i++)
-			history_entry_done(&s->history[i]);
-		s->n_history -= gone;
-		memmove(s->history, s->history + gone, s->n_history * sizeof(*s->history));
-		return write_history(s);
+	if (s->n_history > STATE_HISTORY_MAX)
+		drop_older_half(s);
+	else if (!s->history_unsaved) {
+		r = history_format(&s->history[s->n_history - 1], &line);
+		if (r == 0)
+			r = append_line(s, line);
+		s->history_unsaved = r < 0;
+		return r;
 	}
-	r = history_format(&s->history[s->n_history - 1], &line);
-	return r < 0 ? r : append_line(s, line);
+	return write_history(s);
 }
 
 struct stored {

@@ -83,6 +83,8 @@ struct state {
 	struct active active;
 	struct history_entry *history;
 	size_t n_history;
+	bool history_unsaved; /* has entries that are in memory only: written with the next
+				 state_save() */
 };
 
 /* Opens PATH, which is made if absent, and reads what is there. 0, -EBUSY with *ret_pid: another

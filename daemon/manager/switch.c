@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Changing what is in force. The order of the steps in switch_commit() is what a kill at any moment
- * leaves behind. */
+ * leaves behind; adopt.c takes it up from there. */
 #include <config.h>
 
 #include <stdarg.h>
+#include <systemd/sd-daemon.h>
 
 #include "common/util.h"
 #include "daemon/log.h"
@@ -25,13 +26,21 @@ void manager_set_error(struct manager *m, const char *format, ...)
 	m->last_error = text;
 }
 
-/* Digests that must not be pruned: all that is in force, and the profiles' present versions. */
-static int in_use(const struct manager *m, const struct active *a, struct words *ret)
+static int in_force(const struct active *a, struct words *ret)
 {
 	int r = a->digest[0] ? words_add(ret, a->digest) : 0;
 
 	for (size_t i = 0; r == 0 && i < a->n_applied; i++)
-		r = words_add(ret, a->applied[i].digest);
+		if (!words_contain(ret, a->applied[i].digest))
+			r = words_add(ret, a->applied[i].digest);
+	return r;
+}
+
+/* Digests that must not be pruned: all that is in force, and the profiles' present versions. */
+static int in_use(const struct manager *m, const struct active *a, struct words *ret)
+{
+	int r = in_force(a, ret);
+
 	for (size_t i = 0; r == 0 && i < m->profiles.n_profiles; i++)
 		if (m->profiles.profiles[i]->valid)
 			r = words_add(ret, m->profiles.profiles[i]->digest);
@@ -225,14 +234,14 @@ int switch_resolve(struct manager *m, const struct words *refresh, struct active
 static int publish_snapshots(struct manager *m, const struct active *a)
 {
 	struct words digests = {0};
-	int r = a->digest[0] ? words_add(&digests, a->digest) : 0;
+	int r = in_force(a, &digests);
 
-	for (size_t i = 0; r == 0 && i < a->n_applied; i++)
-		r = words_add(&digests, a->applied[i].digest);
 	for (size_t i = 0; r == 0 && i < digests.n; i++) {
 		_cleanup_(freep) char *bytes = NULL;
 		size_t size;
 
+		if (publisher_has(m->publisher, digests.items[i]) == 1)
+			continue;
 		r = switch_fetch(m, digests.items[i], &bytes, &size);
 		if (r == 0)
 			r = publisher_snapshot(m->publisher, digests.items[i], bytes, size);
@@ -241,58 +250,78 @@ static int publish_snapshots(struct manager *m, const struct active *a)
 	return r;
 }
 
+/* Profiles that are not in force were kept when they were published. */
 static int store_snapshots(struct manager *m, const struct active *a)
 {
-	struct words keep = {0};
+	struct words keep = {0}, digests = {0};
 	int r = in_use(m, a, &keep);
 
-	for (size_t i = 0; r == 0 && i < keep.n; i++) {
+	if (r == 0)
+		r = in_force(a, &digests);
+	for (size_t i = 0; r == 0 && i < digests.n; i++) {
 		_cleanup_(freep) char *bytes = NULL;
 		size_t size;
 
-		r = switch_fetch(m, keep.items[i], &bytes, &size);
+		r = switch_fetch(m, digests.items[i], &bytes, &size);
 		if (r == 0)
-			r = state_store(m->state, keep.items[i], bytes, size, &keep);
+			r = state_store(m->state, digests.items[i], bytes, size, &keep);
 	}
+	words_done(&digests);
 	words_done(&keep);
 	return r;
 }
 
-static int record_one(struct manager *m, const struct change *why, const char *action,
-		      const char *scope, const char *from, const char *to, const char *profile)
+static char *copy(const char *s)
+{
+	return s && s[0] ? strdup(s) : NULL;
+}
+
+int switch_record(struct manager *m, const struct change *why, const struct record *what)
 {
 	struct history_entry e = {
-		.time = time(NULL), .generation = m->state->active.generation, .uid = why->uid};
-	int r;
+		.time = time(NULL),
+		.generation = m->state->active.generation,
+		.uid = why->uid,
+		.user = copy(why->user),
+		.reason = copy(why->reason),
+		.action = copy(what->action),
+		.scope = copy(what->scope),
+		.from = copy(what->from),
+		.to = copy(what->to),
+		.profile = copy(what->profile),
+	};
+	int r = e.action && e.scope ? state_record(m->state, &e) : -ENOMEM;
 
-	e.action = strdup(action);
-	e.scope = strdup(scope);
-	e.from = from && from[0] ? strdup(from) : NULL;
-	e.to = to && to[0] ? strdup(to) : NULL;
-	e.profile = profile && profile[0] ? strdup(profile) : NULL;
-	e.user = why->user ? strdup(why->user) : NULL;
-	e.reason = why->reason && why->reason[0] ? strdup(why->reason) : NULL;
-	r = e.action && e.scope ? state_record(m->state, &e) : -ENOMEM;
 	history_entry_done(&e);
 	return r;
 }
 
+/* The first failure; the others are recorded all the same. */
 static int record(struct manager *m, const struct active *old, const struct change *why)
 {
 	const struct active *new = &m->state->active;
-	int r = 0;
+	int r = 0, k;
 
 	if (old->mode != new->mode)
-		r = record_one(m, why, mode_name(new->mode), "node", mode_name(old->mode),
-			       mode_name(new->mode), NULL);
-	if (r == 0 && !streq(old->digest, new->digest))
-		r = record_one(m, why, why->action, "node", old->digest, new->digest, new->profile);
-	for (size_t i = 0; r == 0 && i < new->n_applied; i++) {
+		r = switch_record(m, why,
+				  &(struct record){mode_name(new->mode), "node",
+						   mode_name(old->mode), mode_name(new->mode),
+						   NULL});
+	if (!streq(old->digest, new->digest)) {
+		k = switch_record(m, why,
+				  &(struct record){why->action, "node", old->digest, new->digest,
+						   new->profile});
+		r = r < 0 ? r : k;
+	}
+	for (size_t i = 0; i < new->n_applied; i++) {
 		const struct applied_version *v = &new->applied[i];
 		const char *was = active_applied(old, v->profile);
 
-		if (!streq(v->profile, new->profile) && (!was || !streq(was, v->digest)))
-			r = record_one(m, why, why->action, "rules", was, v->digest, v->profile);
+		if (streq(v->profile, new->profile) || (was && streq(was, v->digest)))
+			continue;
+		k = switch_record(
+			m, why, &(struct record){why->action, "rules", was, v->digest, v->profile});
+		r = r < 0 ? r : k;
 	}
 	return r;
 }
@@ -389,7 +418,7 @@ static int publish(struct manager *m, struct active *next)
 int switch_commit(struct manager *m, struct active *next, const struct change *why)
 {
 	struct active *now = &m->state->active, old;
-	int published, r;
+	int published, r, k;
 
 	published = publish(m, next);
 	if (published < 0) {
@@ -411,196 +440,20 @@ int switch_commit(struct manager *m, struct active *next, const struct change *w
 	*now = *next;
 	*next = (struct active){0};
 	r = persist(m);
-	if (r == 0)
-		r = record(m, &old, why);
+	k = record(m, &old, why);
 	active_done(&old);
 	m->state->found = true;
-	if (r == 0)
-		manager_set_error(m, NULL);
-	note_persisted(m, r);
+	manager_set_error(m, NULL);
+	note_persisted(m, r < 0 ? r : k);
 	if (published > 0)
 		announce(now, why);
 	switch_update_status(m);
 	return 0;
 }
 
-/* The profile of a published snapshot. 0, -ENOENT, -EBADMSG, -ENOMEM. */
-static int profile_of(struct manager *m, const char *digest, char ret[STATE_NAME_SIZE])
-{
-	_cleanup_(snapshot_freep) struct snapshot *s = NULL;
-	_cleanup_(freep) char *bytes = NULL;
-	size_t size;
-	int r;
-
-	r = switch_fetch(m, digest, &bytes, &size);
-	if (r == 0)
-		r = snapshot_parse(bytes, size, &s);
-	if (r < 0)
-		return r;
-	if (strlen(s->profile) >= STATE_NAME_SIZE)
-		return -EBADMSG;
-	strcpy(ret, s->profile);
-	return 0;
-}
-
-static int adopt_rules(struct manager *m, const char *text, struct active *next)
-{
-	struct words digests = {0};
-	int r = compile_rule_digests(text, &digests);
-
-	for (size_t i = 0; r == 0 && i < digests.n; i++) {
-		char profile[STATE_NAME_SIZE];
-
-		r = profile_of(m, digests.items[i], profile);
-		if (r == 0)
-			r = active_set_applied(next, profile, digests.items[i]);
-		r = r == -ENOMEM ? r : 0;
-	}
-	words_done(&digests);
-	return r;
-}
-
-static int adopt_default(struct manager *m, const char *digest, struct active *next)
-{
-	int r;
-
-	if (streq(next->digest, digest))
-		return 0;
-	next->chosen = true;
-	next->profile[0] = '\0';
-	strcpy(next->digest, digest);
-	if (!digest[0])
-		return 0;
-	r = profile_of(m, digest, next->profile);
-	if (r < 0) {
-		/* A digest without its bytes gives nobody anything. */
-		next->digest[0] = '\0';
-		return r == -ENOMEM ? r : 0;
-	}
-	return active_set_applied(next, next->profile, digest);
-}
-
-static int read_assign(struct manager *m, char **ret, struct assign **ret_assign)
-{
-	struct runtime rt = RUNTIME_NULL;
-	size_t size;
-	int r;
-
-	r = runtime_open(m->paths.runtime, geteuid(), &rt);
-	if (r == 0)
-		r = runtime_read(&rt, rt.dir_fd, "assign", ASSIGN_MAX_BYTES, ret, &size);
-	runtime_done(&rt);
-	return r < 0 ? r : assign_parse(*ret, size, ret_assign, NULL);
-}
-
-int switch_adopt(struct manager *m, struct active *ret)
-{
-	_cleanup_(assign_freep) struct assign *a = NULL;
-	_cleanup_(freep) char *text = NULL;
-	struct active next = {0};
-	int r;
-
-	r = read_assign(m, &text, &a);
-	if (r < 0)
-		return r == -ENOMEM ? r : 0;
-	if (m->state->found && a->generation <= m->state->active.generation)
-		return 0;
-	r = active_copy(&m->state->active, &next);
-	if (r < 0)
-		return r;
-	next.generation = a->generation;
-	next.mode = a->mode;
-	r = adopt_rules(m, text, &next);
-	if (r == 0)
-		r = adopt_default(m, a->fallback, &next);
-	if (r < 0) {
-		active_done(&next);
-		return r;
-	}
-	*ret = next;
-	return 1;
-}
-
-void switch_record_found(struct manager *m)
-{
-	static const struct change why = {
-		.action = "adopt", .uid = STATE_UID_UNKNOWN, .reason = "found in force"};
-	const struct active *a = &m->state->active;
-	struct active known = {.mode = MODE_OBSERVE};
-
-	for (size_t i = 0; i < m->state->n_history; i++) {
-		const struct history_entry *e = &m->state->history[i];
-
-		if (!streq(e->scope, "node"))
-			continue;
-		if (mode_parse(e->action, &known.mode) == 0)
-			continue;
-		known.digest[0] = '\0';
-		if (e->to && digest_valid(e->to))
-			strcpy(known.digest, e->to);
-	}
-	if (known.mode != a->mode)
-		(void)record_one(m, &why, mode_name(a->mode), "node", mode_name(known.mode),
-				 mode_name(a->mode), NULL);
-	if (!streq(known.digest, a->digest))
-		(void)record_one(m, &why, why.action, "node", known.digest, a->digest, a->profile);
-}
-
-static void heal_snapshots(struct manager *m)
-{
-	struct words damaged = {0};
-
-	(void)publisher_damaged(m->publisher, &damaged);
-	for (size_t i = 0; i < damaged.n; i++) {
-		_cleanup_(freep) char *bytes = NULL;
-		size_t size;
-		int r;
-
-		r = switch_fetch(m, damaged.items[i], &bytes, &size);
-		if (r == 0)
-			r = publisher_snapshot(m->publisher, damaged.items[i], bytes, size);
-		if (r < 0)
-			(void)log_error_errno(r,
-					      "Snapshot %s was damaged and cannot be restored: %m",
-					      damaged.items[i]);
-		else
-			log_warning("Snapshot %s was damaged or removed: restored",
-				    damaged.items[i]);
-	}
-	words_done(&damaged);
-}
-
-int switch_heal(struct manager *m)
-{
-	static const struct change why = {
-		.action = "adopt", .uid = STATE_UID_UNKNOWN, .reason = "published by another hand"};
-	struct active next;
-	int r;
-
-	r = publisher_in_place(m->publisher);
-	if (r < 0)
-		return -ESTALE;
-	heal_snapshots(m);
-	if (!publisher_assign_is(m->publisher, m->assign, m->assign_size)) {
-		r = switch_adopt(m, &next);
-		if (r > 0) {
-			log_notice("%s/assign has generation %llu from another hand: adopted",
-				   m->paths.runtime, (unsigned long long)next.generation);
-			return switch_commit(m, &next, &why);
-		}
-		log_warning("%s/assign was damaged or removed: restored", m->paths.runtime);
-		r = publisher_assign(m->publisher, m->assign, m->assign_size);
-		if (r < 0)
-			(void)log_error_errno(r, "Failed to restore %s/assign: %m",
-					      m->paths.runtime);
-	}
-	(void)publisher_current(m->publisher, m->state->active.digest);
-	switch_update_status(m);
-	return 0;
-}
-
 void switch_update_status(struct manager *m)
 {
+	const struct active *a = &m->state->active;
 	_cleanup_(freep) char *text = NULL;
 	int r;
 
@@ -611,4 +464,7 @@ void switch_update_status(struct manager *m)
 		r = publisher_status(m->publisher, text, strlen(text));
 	if (r < 0)
 		(void)log_error_errno(r, "Failed to write %s/status: %m", m->paths.runtime);
+	(void)sd_notifyf(0, "STATUS=Mode %s, profile %s%s%s", mode_name(a->mode),
+			 a->profile[0] ? a->profile : "none", m->last_error ? ": " : "",
+			 m->last_error ? m->last_error : "");
 }

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/manager/compile.h"
+#include "daemon/manager/config.h"
+#include "tests/unit/temp.h"
+
+static struct config *parse(const char *text, struct words *complaints)
+{
+	struct config *c = NULL;
+
+	check(config_new(&c) == 0);
+	check(config_parse(c, "x.conf", text, strlen(text), complaints) == 0);
+	check(config_finish(c, complaints) == 0);
+	return c;
+}
+
+/* Exactly one complaint, which begins with PREFIX. */
+static void check_complaint(struct words *complaints, const char *prefix)
+{
+	if (complaints->n != 1 || !startswith(complaints->items[0], prefix)) {
+		for (size_t i = 0; i < complaints->n; i++)
+			fprintf(stderr, "%s\n", complaints->items[i]);
+		check(!"complaint");
+	}
+	words_done(complaints);
+}
+
+TEST(defaults)
+{
+	struct words complaints = {0};
+	struct config *c = parse("", &complaints);
+
+	check(complaints.n == 0);
+	check_streq(c->profile, "none");
+	check(!c->apply_on_change && c->n_rules == 0);
+	check(words_contain(&c->boundaries, "sshd") && words_contain(&c->boundaries, "tmux*"));
+	check(words_contain(&c->supervisors, "slurmd.service"));
+	config_free(c);
+}
+
+TEST(values)
+{
+	struct words complaints = {0};
+	struct config *c =
+		parse("[cudaenvd]\nprofile = base\napply_on_change = yes\n"
+		      "[jobs]\nboundaries = myrunner !sshd\nsupervisors = !* only.service\n",
+		      &complaints);
+
+	check(complaints.n == 0);
+	check_streq(c->profile, "base");
+	check(c->apply_on_change);
+	check(words_contain(&c->boundaries, "myrunner") && !words_contain(&c->boundaries, "sshd"));
+	check(words_contain(&c->boundaries, "cron"));
+	check(c->supervisors.n == 1);
+	check_streq(c->supervisors.items[0], "only.service");
+	config_free(c);
+}
+
+TEST(faults_keep_the_default)
+{
+	static const struct {
+		const char *text, *complaint;
+	} cases[] = {
+		{"[cudaenvd]\nprofil = base\n",            "x.conf:2: unknown key 'profil'"      },
+		{"[cudaenvd]\n\nprofile = no such name\n",
+		 "x.conf:3: profile = no such name is not"                                       },
+		{"[cudaenvd]\napply_on_change = maybe\n",
+		 "x.conf:2: apply_on_change = maybe is not"                                      },
+		{"[nonsense]\nprofile = base\n",           "x.conf:1: unknown section [nonsense]"},
+		{"[jobs\nboundaries = x\n",                "x.conf:1:"                           },
+		{"profile = base\n",                       "x.conf:1:"                           },
+		{"[cudaenvd]\nprofile\n",                  "x.conf:2:"                           },
+		{"[assign ../x]\nuser = 0\n",              "x.conf:1: unknown section"           },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct words complaints = {0};
+		struct config *c = parse(cases[i].text, &complaints);
+
+		check_complaint(&complaints, cases[i].complaint);
+		check_streq(c->profile, "none");
+		check(!c->apply_on_change && c->n_rules == 0);
+		config_free(c);
+	}
+}
+
+TEST(rules)
+{
+	struct words complaints = {0};
+	struct config *c =
+		parse("[assign vllm]\nunit = vllm@*.service sglang*.service\nuser = root 1234\n"
+		      "profile = fast\n"
+		      "[assign plain]\nexe = /usr/bin/*\nprofile = none\n",
+		      &complaints);
+
+	check(complaints.n == 0 && c->n_rules == 2);
+	check_streq(c->rules[0].name, "vllm");
+	check(c->rules[0].unit.n == 2 && c->rules[0].uid.n == 2);
+	check_streq(c->rules[0].uid.items[0], "0");
+	check_streq(c->rules[0].uid.items[1], "1234");
+	check_streq(c->rules[1].profile, "none");
+	config_free(c);
+}
+
+/* Half a rule would match processes that the whole does not: it is left out. */
+TEST(half_rules_are_left_out)
+{
+	static const char *const cases[] = {
+		"[assign a]\nunit = x.service\n",
+		"[assign a]\nprofile = p\n",
+		"[assign a]\nunit = x.service\nusr = alice\nprofile = p\n",
+		"[assign a]\nunit = x.service\nuser = nobody-has-this-name\nprofile = p\n",
+		"[assign a]\nuser = 4294967295\nprofile = p\n",
+		"[assign a]\nunit = x.service\nprofile = bad name\n",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct words complaints = {0};
+		struct config *c = parse(cases[i], &complaints);
+
+		check(complaints.n >= 1 && c->n_rules == 0);
+		check(startswith(complaints.items[0], "x.conf:"));
+		words_done(&complaints);
+		config_free(c);
+	}
+	{
+		struct words complaints = {0};
+		struct config *c = parse(
+			"[assign a]\nuser = root nobody-has-this-name\nprofile = p\n", &complaints);
+
+		check(c->n_rules == 1 && c->rules[0].uid.n == 1);
+		check_complaint(&complaints,
+				"x.conf:1: [assign a]: no user 'nobody-has-this-name'");
+		config_free(c);
+	}
+}
+
+TEST(drop_ins)
+{
+	struct words complaints = {0};
+	struct config *c = NULL;
+
+	temp_begin();
+	check(config_load(temp_dir, &c, &complaints) == 0 && complaints.n == 0);
+	config_free(c);
+
+	check(mkdir(temp_path("cudaenvd.conf.d"), 0755) == 0);
+	temp_put(temp_path("cudaenvd.conf"),
+		 "[cudaenvd]\nprofile = one\n[assign a]\nuser = 1\nprofile = p\n"
+		 "[assign b]\nuser = 2\nprofile = p\n");
+	temp_put(temp_path("cudaenvd.conf.d/20-late.conf"), "[cudaenvd]\nprofile = three\n");
+	temp_put(temp_path("cudaenvd.conf.d/10-early.conf"),
+		 "[cudaenvd]\nprofile = two\nwrong = 1\n[assign a]\nuser = 7\nprofile = q\n");
+	temp_put(temp_path("cudaenvd.conf.d/30-not.conf~"), "[cudaenvd]\nprofile = four\n");
+	temp_put(temp_path("cudaenvd.conf.d/.hidden.conf"), "[cudaenvd]\nprofile = five\n");
+	check(config_load(temp_dir, &c, &complaints) == 0);
+	check(complaints.n == 1 &&
+	      strstr(complaints.items[0], "10-early.conf:3: unknown key 'wrong'"));
+	words_done(&complaints);
+	check_streq(c->profile, "three");
+	check(c->n_rules == 2);
+	check_streq(c->rules[0].name, "a"); /* replaced in its place */
+	check_streq(c->rules[0].profile, "q");
+	check_streq(c->rules[0].uid.items[0], "7");
+	config_free(c);
+}
+
+TEST(strange_files)
+{
+	struct words complaints = {0};
+	struct config *c = NULL;
+	const char *path = temp_path("cudaenvd.conf");
+
+	check(unlink(path) == 0 && mkfifo(path, 0644) == 0);
+	check(config_load(temp_dir, &c, &complaints) == 0); /* returns at all */
+	check(complaints.n >= 1 && strstr(complaints.items[0], "cudaenvd.conf:0: cannot be read"));
+	check_streq(c->profile, "three");
+	words_done(&complaints);
+	config_free(c);
+	check(unlink(path) == 0 && symlink("cudaenvd.conf.d/20-late.conf", path) == 0);
+	check(config_load(temp_dir, &c, &complaints) == 0);
+	check(complaints.n == 1);
+	words_done(&complaints);
+	config_free(c);
+}
+
+TEST(compiled)
+{
+	static const char d1[] = "1111111111111111111111111111111111111111111111111111111111111111";
+	static const char d2[] = "2222222222222222222222222222222222222222222222222222222222222222";
+	static const gid_t gids[] = {5};
+	_cleanup_(assign_freep) struct assign *a = NULL;
+	_cleanup_(freep) char *text = NULL;
+	struct active active = {.generation = 7, .mode = MODE_ON};
+	struct assign_subject subject = {
+		.uid = 1000, .gids = gids, .n_gids = 1, .unit = "v@1.service"};
+	struct words complaints = {0}, digests = {0};
+	const char *rule = NULL;
+	struct config *c = parse("[assign v]\nunit = v@*.service\ngroup = 5\nprofile = fast\n"
+				 "[assign lost]\nuser = 1\nprofile = unknown\n"
+				 "[jobs]\nboundaries = !* edge\nsupervisors = !* s.service\n",
+				 &complaints);
+	size_t size;
+
+	check(complaints.n == 0);
+	strcpy(active.digest, d1);
+	check(active_set_applied(&active, "fast", d2) == 0);
+	check(compile_assign(c, &active, &text, &size) == 0);
+	check(assign_parse(text, size, &a, NULL) == 0);
+	check(a->generation == 7 && a->mode == MODE_ON);
+	check_streq(a->fallback, d1);
+	check_streq(assign_choose(a, &subject, &rule), d2);
+	check_streq(rule, "v");
+	subject.unit = NULL;
+	check_streq(assign_choose(a, &subject, &rule), d1);
+	subject.uid = 1;
+	check_streq(assign_choose(a, &subject, &rule), "");
+	check(assign_is_boundary(a, "edge") && !assign_is_boundary(a, "sshd"));
+	check(assign_is_supervisor(a, "s.service"));
+	check(compile_rule_digests(text, &digests) == 0 && digests.n == 1);
+	check_streq(digests.items[0], d2);
+	words_done(&digests);
+	active_done(&active);
+	config_free(c);
+}
+
+/* More than the reader takes is refused here, not by every client. */
+TEST(compiled_too_large)
+{
+	struct active active = {.mode = MODE_ON};
+	struct words complaints = {0};
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+	struct config *c;
+
+	check(f && fputs("[jobs]\nboundaries =", f) >= 0);
+	for (int i = 0; i < 1000; i++)
+		fprintf(f, " word%d", i);
+	check(fclose(f) == 0);
+	c = parse(text, &complaints);
+	free(text);
+	text = NULL;
+	check(complaints.n == 0);
+	check(compile_assign(c, &active, &text, &size) < 0 && !text);
+	config_free(c);
+}
+
+TEST_MAIN
