@@ -12,8 +12,9 @@
 
 #include "common/util.h"
 
-#define NODE_FILE ".node"
-#define NODE_TEXT "cgroupns "
+#define NODE_FILE   ".node"
+#define NODE_CGROUP "cgroupns "
+#define NODE_USER   " userns "
 
 /* Inodes that the kernel gives the initial namespaces (proc_ns.h). */
 #define INIT_CGROUP_NS 0xEFFFFFFBu
@@ -145,25 +146,36 @@ static uint64_t namespace_inode(int proc_fd, const char *path)
 	return fstatat(proc_fd, path, &st, 0) == 0 ? st.st_ino : 0;
 }
 
-/* The cgroup namespace that jobs/.node names; 0: none. */
-static uint64_t node_namespace(const struct runtime *rt, uid_t self)
-{
-	char text[64];
-	const char *s;
-	uint64_t inode;
+/* The namespaces of the node's own, as jobs/.node names them. */
+struct node {
+	uint64_t cgroup_ns; /* 0: not known */
+	uint64_t user_ns;
+};
 
+static void read_node(const struct runtime *rt, uid_t self, struct node *ret)
+{
+	char text[80];
+	const char *s;
+	struct node node;
+
+	*ret = (struct node){0};
 	if (runtime_readlink(rt, rt->jobs_fd, NODE_FILE, self, text, sizeof text) < 0)
-		return 0;
-	s = startswith(text, NODE_TEXT);
-	return s && procfs_number(&s, UINT64_MAX, &inode) == 0 && *s == '\0' ? inode : 0;
+		return;
+	s = startswith(text, NODE_CGROUP);
+	if (!s || procfs_number(&s, UINT64_MAX, &node.cgroup_ns) < 0)
+		return;
+	s = startswith(s, NODE_USER);
+	if (s && procfs_number(&s, UINT64_MAX, &node.user_ns) == 0 && *s == '\0')
+		*ret = node;
 }
 
 int job_node_publish(const struct runtime *rt, int proc_fd)
 {
-	char text[64];
+	char text[80];
 
-	(void)snprintf(text, sizeof text, NODE_TEXT "%llu",
-		       (unsigned long long)namespace_inode(proc_fd, "self/ns/cgroup"));
+	(void)snprintf(text, sizeof text, NODE_CGROUP "%llu" NODE_USER "%llu",
+		       (unsigned long long)namespace_inode(proc_fd, "self/ns/cgroup"),
+		       (unsigned long long)namespace_inode(proc_fd, "self/ns/user"));
 	/* Whatever is there: of an earlier broker, or of somebody else. */
 	if (unlinkat(rt->jobs_fd, NODE_FILE, 0) < 0 && errno != ENOENT)
 		return -errno;
@@ -172,16 +184,16 @@ int job_node_publish(const struct runtime *rt, int proc_fd)
 
 /* A root that is that of a whole hierarchy has inode 0 here: the namespace's own tree is not
  * mounted. */
-static uint64_t cgroup_claim(const struct runtime *rt, int proc_fd, int cgroup_fd)
+static uint64_t cgroup_claim(int cgroup_fd, uint64_t ns, const struct node *node)
 {
-	uint64_t ns = namespace_inode(proc_fd, "self/ns/cgroup"), root;
+	uint64_t root;
 	struct statfs fs;
 	char mount[64];
 
 	/* Without a cgroup file system the directory is an empty one of sysfs. */
 	if (cgroup_fd < 0 || fstatfs(cgroup_fd, &fs) < 0 || fs.f_type == SYSFS_MAGIC)
 		return JOB_CGROUP_UNSEEN;
-	if (ns == 0 || ns == INIT_CGROUP_NS || ns == node_namespace(rt, geteuid()))
+	if (ns == 0 || ns == INIT_CGROUP_NS || ns == node->cgroup_ns)
 		return 0;
 	root = cgroup_inode(cgroup_fd, "systemd", "", 0);
 	if (root == 0) {
@@ -189,6 +201,24 @@ static uint64_t cgroup_claim(const struct runtime *rt, int proc_fd, int cgroup_f
 		root = cgroup_inode(cgroup_fd, mount, "", 0);
 	}
 	return root ? root : JOB_CGROUP_UNSEEN;
+}
+
+/* Namespaces: where they are not the initial ones, jobs/.node tells whether they are those of the
+ * daemon. */
+static void find_namespaces(const struct runtime *rt, int proc_fd, int cgroup_fd,
+			    struct job_subject *subject)
+{
+	uint64_t cgroup_ns = namespace_inode(proc_fd, "self/ns/cgroup");
+	uint64_t user_ns = namespace_inode(proc_fd, "self/ns/user");
+	struct node node = {0};
+
+	if (cgroup_ns != INIT_CGROUP_NS || user_ns != INIT_USER_NS)
+		read_node(rt, subject->uid, &node);
+	subject->pidns = namespace_inode(proc_fd, "self/ns/pid");
+	subject->cgroup_claim = cgroup_claim(cgroup_fd, cgroup_ns, &node);
+	if (user_ns != 0 && user_ns != INIT_USER_NS && user_ns != node.user_ns)
+		subject->has_key_uid =
+			procfs_outer_uid(proc_fd, 0, subject->uid, &subject->key_uid) == 0;
 }
 
 int job_subject_self(const struct runtime *rt, int proc_fd, int cgroup_fd, const char *token,
@@ -207,11 +237,7 @@ int job_subject_self(const struct runtime *rt, int proc_fd, int cgroup_fd, const
 	if (procfs_number(&s, INT32_MAX, &pid) < 0 || *s != '\0')
 		return -EBADMSG;
 	subject.pid = (pid_t)pid;
-	subject.pidns = namespace_inode(proc_fd, "self/ns/pid");
-	subject.cgroup_claim = cgroup_claim(rt, proc_fd, cgroup_fd);
-	if (namespace_inode(proc_fd, "self/ns/user") != INIT_USER_NS)
-		subject.has_key_uid =
-			procfs_outer_uid(proc_fd, 0, subject.uid, &subject.key_uid) == 0;
+	find_namespaces(rt, proc_fd, cgroup_fd, &subject);
 	*ret = subject;
 	*ret_same_pidns = subject.pid == getpid();
 	return 0;

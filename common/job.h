@@ -7,12 +7,14 @@
  * common/decide.
  *
  * Keys (also file names in jobs/):
- *   tree-UID-PIDNS-PID-START       outermost ancestor below the boundary; PID as numbered in
- * namespace PIDNS slurm-UID-INODE  container-UID-INODE  unit-UID-INODE      inode of the cgroup
- * directory KEY.DIGEST                     a job started with a token that KEY never had as a pin
- *   KEY~1 to KEY~3                 in jobs/ only: the pin of KEY, where a stranger has taken the
- * names before UID is the effective uid, a number of the user namespace around the process's own
- * where that is not the initial one: a change of uid starts a new job.
+ *   tree-UID-PIDNS-PID-START   outermost ancestor below the boundary; PID as numbered in PIDNS
+ *   slurm-UID-INODE, container-UID-INODE, unit-UID-INODE   inode of the cgroup directory
+ *   KEY.DIGEST                 a job started with a token that KEY never had as a pin
+ *   KEY~1 to KEY~3             in jobs/ only: pin of KEY, where strangers took the names before
+ *
+ * UID is the effective uid as the broker numbers it, which a process in a user namespace below the
+ * broker's reads in its uid_map (one level deep; further down the two differ). A change of uid
+ * starts a new job.
  *
  * Boundaries, besides those of `assign`: pid 1 of the pid namespace (unless it is itself
  * registered: a program that is pid 1 of a container is not an init), a shell that leads a session
@@ -92,9 +94,9 @@ struct job_subject {
 int job_subject_self(const struct runtime *rt, int proc_fd, int cgroup_fd, const char *token,
 		     struct job_subject *ret, bool *ret_same_pidns);
 
-/* The broker's, at its start: says in jobs/.node which cgroup namespace is the node's own. Where
- * the daemon itself runs in a container, that container is the node and not one job. 0 or negative
- * errno. */
+/* The broker's, at its start: says in jobs/.node which cgroup and user namespaces are the node's,
+ * its own. Where the daemon itself runs in a container, that container is the node and not one job,
+ * and its uids are those of the keys. 0 or negative errno. */
 int job_node_publish(const struct runtime *rt, int proc_fd);
 
 /* What job_find() learnt; all of it is input for assign_choose() and decide. */

@@ -65,13 +65,15 @@ tests_fuzz_fuzz_wire_client_SOURCES = tests/fuzz/fuzz-wire-client.c $(REPLAY)
 tests_fuzz_fuzz_wire_client_LDADD = common/libcommon.la $(LIB_FUZZING_ENGINE)
 
 # --- job
-JOB_TESTS = tests/unit/test-cgroup tests/unit/test-decide tests/unit/test-job tests/unit/test-pin tests/unit/test-procfs
+JOB_TESTS = tests/unit/test-cgroup tests/unit/test-decide tests/unit/test-job tests/unit/test-job-self tests/unit/test-pin tests/unit/test-procfs
 check_PROGRAMS += $(JOB_TESTS)
 TESTS += $(JOB_TESTS)
 tests_unit_test_cgroup_SOURCES = tests/unit/test-cgroup.c tests/unit/node.h tests/unit/test.h
 tests_unit_test_cgroup_LDADD = common/libcommon.la
 tests_unit_test_decide_SOURCES = tests/unit/test-decide.c tests/unit/node.h tests/unit/test.h
 tests_unit_test_decide_LDADD = common/libcommon.la
+tests_unit_test_job_self_SOURCES = tests/unit/test-job-self.c tests/unit/node.h tests/unit/test.h
+tests_unit_test_job_self_LDADD = common/libcommon.la
 tests_unit_test_pin_SOURCES = tests/unit/test-pin.c tests/unit/node.h tests/unit/test.h
 tests_unit_test_pin_LDADD = common/libcommon.la
 tests_unit_test_job_SOURCES = tests/unit/test-job.c tests/unit/node.h tests/unit/test.h

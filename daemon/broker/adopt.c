@@ -120,8 +120,7 @@ static bool may_name(const struct adopt *a, uid_t owner, uid_t process_uid, cons
 
 	if (job_key_parse(key, &parsed) < 0 || parsed.slot > 0)
 		return false;
-	return is_ours(a, owner) ||
-	       (owner == process_uid && (a->outer_users || owner == parsed.uid));
+	return is_ours(a, owner) || (owner == process_uid && owner == parsed.uid);
 }
 
 /* The process of link NAME, text KEY, is PID. */
@@ -201,9 +200,8 @@ static void judge_pin(struct adopt *a, const char *name)
 		return;
 	if (r == 0)
 		r = job_key_parse(name, &parsed);
-	if (r == -EINVAL ||
-	    (r == 0 && ((!is_ours(a, owner) && !a->outer_users && owner != parsed.uid) ||
-			pin_parse(text, &pin) < 0))) {
+	if (r == -EINVAL || (r == 0 && ((!is_ours(a, owner) && owner != parsed.uid) ||
+					pin_parse(text, &pin) < 0))) {
 		remove_name(a, a->rt->jobs_fd, name);
 		return;
 	}

@@ -26,7 +26,6 @@ struct adopt {
 	struct search search;
 	int inotify_fd;
 	int procs_wd, jobs_wd;
-	bool outer_users; /* uids in keys are not numbered as ours */
 	enum adopt_phase phase;
 	DIR *dir;
 	bool again;         /* something could not be taken (a limit): read all once more, later */

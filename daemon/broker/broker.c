@@ -20,8 +20,6 @@ static int open_facts(struct broker *b)
 	if (fstatat(b->proc_fd, "self/ns/pid", &st, 0) < 0)
 		return -errno;
 	b->own_pidns = st.st_ino;
-	b->outer_users =
-		fstatat(b->proc_fd, "self/ns/user", &st, 0) == 0 && st.st_ino != INIT_USER_NS;
 	b->cgroup_fd = open("/sys/fs/cgroup", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (b->cgroup_fd < 0)
 		b->cgroup_fd = -EBADF;
@@ -110,7 +108,6 @@ int broker_open(struct broker *b, const char *path, bool user, const struct acco
 			       b->own_pidns);
 	if (r >= 0)
 		r = adopt_init(&b->adopt, &b->rt, &b->registry, &b->roots);
-	b->adopt.outer_users = b->outer_users;
 	if (r >= 0)
 		(void)load_assign(b);
 	if (r >= 0)
@@ -176,24 +173,6 @@ struct job_source broker_source(struct broker *b, bool same_pidns)
 				   .same_pidns = same_pidns,
 				   .registered = on_registered,
 				   .userdata = b};
-}
-
-/* The client in our own user namespace writes the number that its uid has outside; one in a
- * namespace below ours writes the number that we see. Which it is can be read of processes of our
- * own uid; others are taken for the first. */
-void broker_key_uid(const struct broker *b, struct job_subject *subject)
-{
-	char path[64];
-	struct stat own, st;
-
-	if (!b->outer_users)
-		return;
-	(void)snprintf(path, sizeof path, "%d/ns/user", (int)subject->pid);
-	if (fstatat(b->proc_fd, "self/ns/user", &own, 0) == 0 &&
-	    fstatat(b->proc_fd, path, &st, 0) == 0 && st.st_ino != own.st_ino)
-		return;
-	subject->has_key_uid =
-		procfs_outer_uid(b->proc_fd, 0, subject->uid, &subject->key_uid) == 0;
 }
 
 void broker_settle(struct broker *b, uint64_t now_usec)

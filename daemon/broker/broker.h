@@ -43,9 +43,8 @@ struct broker {
 	struct roots roots;
 	struct adopt adopt;
 	struct broker_counters counters;
-	struct log_limit log_limit; /* of what peers can cause */
-	bool outer_users;    /* we are in a user namespace: keys have the numbers around it */
-	uint64_t sweep_usec; /* 0: none is due */
+	struct log_limit log_limit;  /* of what peers can cause */
+	uint64_t sweep_usec;         /* 0: none is due */
 	char published[DIGEST_SIZE]; /* the snapshot that was asked for last, for GET */
 	char *published_bytes;
 	size_t published_size;
@@ -62,9 +61,6 @@ int broker_refresh(struct broker *b, bool *ret_socket);
 
 /* Facts for decide(): a job_source over this broker's files and memory. */
 struct job_source broker_source(struct broker *b, bool same_pidns);
-
-/* Fills in the uid that stands in the key of a subject with our own user namespace. */
-void broker_key_uid(const struct broker *b, struct job_subject *subject);
 
 /* After answers: looks for the roots of new jobs. */
 void broker_settle(struct broker *b, uint64_t now_usec);

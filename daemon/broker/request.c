@@ -86,7 +86,6 @@ static void make_question(const struct broker *b, const struct peer *peer,
 	q->subject = (struct job_subject){
 		.pid = peer->pid, .uid = peer->uid, .cgroup_claim = m->cgroup_claim};
 	q->match = (struct assign_subject){.uid = peer->uid};
-	broker_key_uid(b, &q->subject);
 	find_pidns(b, m, q);
 	find_groups(peer, q);
 	if (m->flags & FETCH_TOKEN) {
