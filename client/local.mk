@@ -22,7 +22,27 @@ EXTRA_DIST += client/libcudaenv.map
 pkgconfigdir = $(libdir)/pkgconfig
 nodist_pkgconfig_DATA = client/libcudaenv.pc
 
-check_PROGRAMS += tests/unit/test-apply
-TESTS += tests/unit/test-apply
-tests_unit_test_apply_SOURCES = tests/unit/test-apply.c tests/unit/test.h
+check_PROGRAMS += tests/unit/test-apply tests/unit/test-apply-marks tests/unit/test-fetch tests/unit/test-guest \
+	tests/unit/test-start tests/unit/test-start-files
+TESTS += tests/check-symbols.sh tests/unit/test-apply tests/unit/test-apply-marks tests/unit/test-fetch \
+	tests/unit/test-guest tests/unit/test-start tests/unit/test-start-files
+EXTRA_DIST += tests/check-symbols.sh
+tests_unit_test_apply_SOURCES = tests/unit/test-apply.c tests/unit/apply-process.h tests/unit/test.h
 tests_unit_test_apply_LDADD = client/libclient.la
+tests_unit_test_apply_marks_SOURCES = tests/unit/test-apply-marks.c tests/unit/apply-process.h tests/unit/test.h
+tests_unit_test_apply_marks_LDADD = client/libclient.la
+# Each of them uses a part of these headers.
+client_test_headers = tests/unit/fake-broker.h tests/unit/runtime-tree.h tests/unit/start-node.h tests/unit/test.h
+client_test_cflags = $(AM_CFLAGS) -pthread -Wno-unused-function
+tests_unit_test_fetch_SOURCES = tests/unit/test-fetch.c $(client_test_headers)
+tests_unit_test_fetch_CFLAGS = $(client_test_cflags)
+tests_unit_test_fetch_LDADD = client/libclient.la
+tests_unit_test_guest_SOURCES = tests/unit/test-guest.c $(client_test_headers)
+tests_unit_test_guest_CFLAGS = $(client_test_cflags)
+tests_unit_test_guest_LDADD = client/libclient.la
+tests_unit_test_start_SOURCES = tests/unit/test-start.c $(client_test_headers)
+tests_unit_test_start_CFLAGS = $(client_test_cflags)
+tests_unit_test_start_LDADD = client/libclient.la
+tests_unit_test_start_files_SOURCES = tests/unit/test-start-files.c $(client_test_headers)
+tests_unit_test_start_files_CFLAGS = $(client_test_cflags)
+tests_unit_test_start_files_LDADD = client/libclient.la

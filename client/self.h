@@ -3,28 +3,34 @@
 
 /*
  * What a starting process knows of itself: its word in a FETCH, and the facts it needs to decide
- * alone. Where /proc is not to be seen (a chroot) most of it is unknown, which is 0, "" or NULL.
+ * alone. Where /proc is not to be seen (a chroot) all of it is unknown, and only the broker can
+ * tell its job.
  */
 
 #include "common/decide.h"
 #include "common/wire.h"
 
 struct self {
-	uid_t uid;             /* effective */
-	const char *token;     /* CUDAENV_SNAPSHOT if that is a digest, else NULL; points into the
-				  environment */
-	uint64_t pidns;        /* inode of the pid namespace */
-	uint64_t cgroup_claim; /* inode of the cgroup namespace's root, 0: the host's */
-	char exe[WIRE_EXE_MAX + 1];
+	int proc_fd;   /* -EBADF: not to be seen; both CLOEXEC and at least 3 */
+	int cgroup_fd; /* likewise */
+	struct job_subject subject;
+	bool same_pidns;
+	char exe[WIRE_EXE_MAX + 1]; /* "" unknown */
 };
 
-/* Cannot fail. */
-void self_init(struct self *ret);
+#define SELF_NULL                                                                                  \
+	{                                                                                          \
+		.proc_fd = -EBADF, .cgroup_fd = -EBADF                                             \
+	}
+
+/* 0; -EMFILE, -ENFILE, -ENOMEM: something could not be looked at that would have changed the job.
+ */
+int self_init(const struct runtime *rt, struct self *ret);
+void self_done(struct self *self);
 
 void self_question(const struct self *self, struct wire_fetch *ret);
 
-/* Decides by the published files, and registers the process in procs/. 0; -ENOENT: no /proc;
- * -EMFILE, -ENFILE, -ENOMEM: what could not be read would have changed the answer; errors of
- * decide(). */
+/* Decides by the published files, and registers the process in procs/. 0; -ESRCH: no /proc;
+ * -ENOMEM; errors of decide(). */
 int self_decide(const struct self *self, const struct runtime *rt, const struct assign *assign,
 		struct decision *ret);

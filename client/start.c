@@ -45,6 +45,7 @@ static struct start *start_free(struct start *s)
 	if (!s)
 		return NULL;
 	fetch_done(&s->fetch);
+	self_done(&s->self);
 	(void)assign_free(s->assign);
 	runtime_done(&s->rt);
 	free(s);
@@ -75,7 +76,7 @@ static int load(struct start *s, const char *digest, struct snapshot **ret)
 	int r = snapshot_load(&s->rt, digest, ret);
 	bool unseen = r < 0 && s->rt.snapshots_fd < 0;
 
-	if (r == 0 || s->self.uid == 0 || s->fetch.fd < 0 || (!unseen && r != -EUCLEAN))
+	if (r == 0 || s->rt.self == 0 || s->fetch.fd < 0 || (!unseen && r != -EUCLEAN))
 		return r;
 	return fetch_get(&s->fetch, digest, ret);
 }
@@ -126,7 +127,7 @@ static int decide_alone(struct start *s, struct cudaenv_result *result)
 
 static int put_in_force(struct start *s, struct cudaenv_result *result)
 {
-	int r = apply(environ, result->snapshot, s->self.uid, 0, &result->applied);
+	int r = apply(environ, result->snapshot, s->rt.self, 0, &result->applied);
 
 	if (r < 0)
 		return r;
@@ -193,11 +194,14 @@ static int run(const char *runtime_dir, struct cudaenv_result *result)
 		return -ENOMEM;
 	s->rt = (struct runtime)RUNTIME_NULL;
 	s->fetch = (struct fetch)FETCH_NULL;
+	s->self = (struct self)SELF_NULL;
 	if (runtime_find(runtime_dir, geteuid(), &s->rt, s->path) < 0)
 		return 0;
 	if (assign_load(&s->rt, &s->assign) == 0 && s->assign->mode == MODE_OFF)
 		return 0;
-	self_init(&s->self);
+	r = self_init(&s->rt, &s->self);
+	if (r < 0)
+		return r;
 	r = ask_broker(s, result);
 	if (r < 0)
 		r = decide_alone(s, result);
