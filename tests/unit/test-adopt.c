@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What keeps the broker's memory true: files that others made, restarts, the roots of jobs, the end
+ * of pins. Time is an argument, so nothing here waits.
+ */
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+
+#include "tests/unit/broker-fixture.h"
+#include "tests/unit/broker-peer.h"
+
+#define OTHER_UID 54321
+#define GRACE     BROKER_GRACE_USEC
+
+static const char *key_of(const struct node *n, uid_t uid, pid_t pid, uint64_t start)
+{
+	static char key[JOB_KEY_SIZE];
+	struct job_key k = {.kind = JOB_TREE,
+			    .uid = uid,
+			    .pidns = n->broker.own_pidns,
+			    .pid = pid,
+			    .start = start};
+
+	job_key_format(&k, key);
+	return key;
+}
+
+/* As after kill -9: nothing is said to the broker that was, everything is read by the next. */
+static void restart(struct node *n)
+{
+	broker_done(&n->broker);
+	node_open(n, &account_limits_default);
+	run_steps(n, 1);
+}
+
+static bool has_pin(const struct node *n, const char *key)
+{
+	return link_text(n, "jobs", key)[0];
+}
+
+TEST(exit_of_single_process)
+{
+	char key[JOB_KEY_SIZE], name[JOB_PROC_SIZE];
+	struct node n;
+	pid_t pid = spawn();
+
+	node_init(&n, "on");
+	strcpy(name, proc_name(&n, pid, start_of(pid)));
+	strcpy(key, key_of(&n, geteuid(), pid, start_of(pid)));
+	make_link(&n, "jobs", key, n.digest, geteuid());
+	make_link(&n, "procs", name, key, geteuid());
+	run_steps(&n, 1);
+	check(n.broker.registry.processes.n == 1 && n.broker.registry.jobs.n == 1);
+	check(broker_next_usec(&n.broker) == UINT64_MAX); /* nothing to wake up for */
+	end(pid);
+	run_hub(&n, 1000);
+	check_streq(link_text(&n, "procs", name), "");
+	check(has_pin(&n, key) && broker_next_usec(&n.broker) == 1000 + GRACE);
+	broker_tick(&n.broker, 1000 + GRACE - 1);
+	check(has_pin(&n, key));
+	broker_tick(&n.broker, 1000 + GRACE);
+	check(!has_pin(&n, key) && n.broker.registry.jobs.n == 0);
+	check(broker_next_usec(&n.broker) == UINT64_MAX);
+	node_done(&n);
+}
+
+/* A root that is no member keeps the pin; so does a member when the root has gone. */
+TEST(pin_stays_for_root_and_members)
+{
+	char key[JOB_KEY_SIZE];
+	struct node n;
+	pid_t root = spawn(), a = spawn(), b = spawn();
+	struct job *j;
+
+	node_init(&n, "on");
+	strcpy(key, key_of(&n, geteuid(), root, start_of(root)));
+	make_link(&n, "jobs", key, n.digest, geteuid());
+	make_link(&n, "procs", proc_name(&n, a, start_of(a)), key, geteuid());
+	run_steps(&n, 1);
+	j = registry_job(&n.broker.registry, key);
+	check(j && j->root == ROOT_PROCESS && j->n_members == 1);
+	end(a);
+	run_hub(&n, 2);
+	broker_tick(&n.broker, 2 + 2 * GRACE);
+	check(has_pin(&n, key) && j->n_members == 0);
+	make_link(&n, "procs", proc_name(&n, b, start_of(b)), key, geteuid());
+	run_steps(&n, 3 * GRACE);
+	end(root);
+	run_hub(&n, 3 * GRACE);
+	check(j->root == ROOT_GONE && j->n_members == 1);
+	broker_tick(&n.broker, 9 * GRACE);
+	check(has_pin(&n, key));
+	end(b);
+	run_hub(&n, 9 * GRACE);
+	broker_tick(&n.broker, 10 * GRACE);
+	check(!has_pin(&n, key));
+	node_done(&n);
+}
+
+/* It had read the pin, and made its link only after the last member was gone. */
+TEST(late_member)
+{
+	char key[JOB_KEY_SIZE];
+	struct node n;
+	pid_t first = spawn(), late = spawn();
+
+	node_init(&n, "on");
+	strcpy(key, key_of(&n, geteuid(), first, start_of(first)));
+	make_link(&n, "jobs", key, n.digest, geteuid());
+	make_link(&n, "procs", proc_name(&n, first, start_of(first)), key, geteuid());
+	run_steps(&n, 1);
+	end(first);
+	run_hub(&n, 2);
+	make_link(&n, "procs", proc_name(&n, late, start_of(late)), key, geteuid());
+	broker_tick(&n.broker, 2 + GRACE); /* reads the link before it would remove the pin */
+	check(has_pin(&n, key));
+	check(registry_job(&n.broker.registry, key)->n_members == 1);
+	end(late);
+	node_done(&n);
+}
+
+TEST(restart_knows_all)
+{
+	char key[JOB_KEY_SIZE], child_key[JOB_KEY_SIZE], again[JOB_KEY_SIZE];
+	struct node n;
+	pid_t pid = spawn(), dead = spawn();
+	uint64_t dead_start = start_of(dead);
+
+	node_init(&n, "on");
+	(void)fetch_of(&n, getpid(), key);
+	(void)fetch_of(&n, pid, child_key);
+	(void)fetch_of(&n, dead, again);
+	check_streq(child_key, key);
+	end(dead); /* while the broker is away */
+	restart(&n);
+	check(n.broker.registry.processes.n == 2 && n.broker.registry.jobs.n == 1);
+	check(registry_find(&n.broker.registry, pid, start_of(pid)));
+	check(registry_job(&n.broker.registry, key)->n_members == 2);
+	check_streq(link_text(&n, "procs", proc_name(&n, dead, dead_start)), "");
+	check_streq(link_text(&n, "jobs", key), n.digest);
+	/* A profile that came meanwhile is not for this job. */
+	node_write(&n, "assign", "cudaenv-assign 1\ngeneration 2\nmode on\ndefault none\nend\n");
+	check(broker_refresh(&n.broker, NULL) == 1);
+	check_streq(fetch_of(&n, pid, again).digest, n.digest);
+	check_streq(again, key);
+	end(pid);
+	node_done(&n);
+}
+
+/* Before all is read, no pin is removed; questions are answered from the files. */
+TEST(nothing_is_removed_while_reading)
+{
+	char key[JOB_KEY_SIZE];
+	struct node n;
+	pid_t root = spawn(), member = spawn();
+
+	node_init(&n, "on");
+	strcpy(key, key_of(&n, geteuid(), root, start_of(root)));
+	make_link(&n, "jobs", key, n.digest, geteuid());
+	make_link(&n, "procs", proc_name(&n, member, start_of(member)), key, geteuid());
+	broker_done(&n.broker);
+	end(root);
+	node_open(&n, &account_limits_default);
+	check(adopt_reading(&n.broker.adopt));
+	broker_tick(&n.broker, 100 * GRACE);
+	check(has_pin(&n, key));
+	run_steps(&n, 1);
+	broker_tick(&n.broker, 200 * GRACE);
+	check(has_pin(&n, key));
+	end(member);
+	run_hub(&n, 300 * GRACE);
+	broker_tick(&n.broker, 301 * GRACE);
+	check(!has_pin(&n, key));
+	node_done(&n);
+}
+
+TEST(pins_of_nobody)
+{
+	char dead[JOB_KEY_SIZE], alive[JOB_KEY_SIZE], slot[JOB_KEY_SIZE + 2];
+	struct node n;
+	pid_t pid = spawn(), root = spawn();
+
+	node_init(&n, "on");
+	strcpy(dead, key_of(&n, geteuid(), pid, start_of(pid)));
+	strcpy(alive, key_of(&n, geteuid(), root, start_of(root)));
+	snprintf(slot, sizeof slot, "%s~1", dead);
+	make_link(&n, "jobs", dead, n.digest, geteuid());
+	make_link(&n, "jobs", slot, n.digest, geteuid());
+	make_link(&n, "jobs", alive, n.digest, geteuid());
+	make_link(&n, "jobs", "unit-0-18446744073709551615", "none", geteuid());
+	end(pid);
+	restart(&n);
+	check(n.broker.registry.jobs.n == 3);
+	broker_tick(&n.broker, 2 * GRACE + BROKER_SWEEP_USEC); /* looks for the cgroup */
+	broker_tick(&n.broker, 9 * GRACE + BROKER_SWEEP_USEC);
+	check(!has_pin(&n, dead) && !has_pin(&n, slot) && has_pin(&n, alive));
+	if (n.broker.cgroup_fd >= 0 && !n.broker.roots.cannot_walk)
+		check(!has_pin(&n, "unit-0-18446744073709551615"));
+	end(root);
+	node_done(&n);
+}
+
+TEST(rubbish)
+{
+	char path[256];
+	struct node n;
+	pid_t pid = spawn();
+
+	node_init(&n, "on");
+	make_link(&n, "procs", "not-a-name", "x", geteuid());
+	make_link(&n, "procs", proc_name(&n, pid, start_of(pid)), "not a key", geteuid());
+	make_link(&n, "procs", proc_name(&n, pid, start_of(pid) + 1), "tree-0-1-2-3", geteuid());
+	make_link(&n, "jobs", "not-a-key", n.digest, geteuid());
+	make_link(&n, "jobs", key_of(&n, geteuid(), pid, start_of(pid)), "not a pin", geteuid());
+	snprintf(path, sizeof path, "%s/jobs/directory", n.path);
+	check(mkdir(path, 0755) == 0);
+	snprintf(path, sizeof path, "%s/procs/file", n.path);
+	check(close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644)) == 0);
+	run_steps(&n, 1);
+	check(n.broker.registry.processes.n == 0 && n.broker.registry.jobs.n == 0);
+	check(n.broker.adopt.n_removed == 7);
+	snprintf(path, sizeof path, "%s/procs", n.path);
+	check(rmdir(path) == 0 && mkdir(path, 0755) == 0); /* it was empty */
+	end(pid);
+	node_done(&n);
+}
+
+/* Links of strangers: at the name of somebody's process, naming somebody's job, at somebody's pin.
+ */
+TEST(strangers)
+{
+	char key[JOB_KEY_SIZE], name[JOB_PROC_SIZE], theirs[JOB_KEY_SIZE];
+	struct node n;
+	pid_t pid, other;
+
+	if (geteuid() != 0)
+		skip("needs root");
+	node_init(&n, "on");
+	pid = spawn_as(1234);
+	other = spawn_as(OTHER_UID);
+	strcpy(name, proc_name(&n, pid, start_of(pid)));
+	strcpy(key, key_of(&n, 1234, pid, start_of(pid)));
+	make_link(&n, "procs", name, key, OTHER_UID);
+	make_link(&n, "jobs", key, n.digest, OTHER_UID);
+	strcpy(theirs, proc_name(&n, other, start_of(other)));
+	make_link(&n, "procs", theirs, key, OTHER_UID); /* its own name, but another's job */
+	run_steps(&n, 1);
+	check(n.broker.registry.processes.n == 0 && n.broker.registry.jobs.n == 0);
+	check_streq(link_text(&n, "procs", name), "");
+	check_streq(link_text(&n, "procs", theirs), "");
+	check(!has_pin(&n, key));
+	/* The same by their owners is believed. */
+	make_link(&n, "procs", name, key, 1234);
+	make_link(&n, "jobs", key, n.digest, 1234);
+	run_steps(&n, 1);
+	check(n.broker.registry.processes.n == 1);
+	check(registry_find(&n.broker.registry, pid, start_of(pid))->uid == 1234);
+	end(pid);
+	end(other);
+	node_done(&n);
+}
+
+/* --- another pid namespace --- */
+
+struct inner {
+	pid_t init, worker; /* as we number them */
+	uint64_t init_start, worker_start;
+};
+
+/* A pid namespace with its pid 1 and a child of that, which is 2 there. */
+static bool enter_inner(struct inner *ret)
+{
+	int p[2];
+
+	check(pipe(p) == 0);
+	ret->init = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, NULL);
+	if (ret->init < 0)
+		return false;
+	if (ret->init == 0) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			(void)pause();
+			_exit(0);
+		}
+		if (pid < 0 || write(p[1], "x", 1) != 1)
+			_exit(1);
+		(void)pause();
+		_exit(0);
+	}
+	check(read(p[0], &(char){0}, 1) == 1);
+	check(close(p[0]) == 0 && close(p[1]) == 0);
+	return true;
+}
+
+static void find_worker(struct inner *inner)
+{
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/task/%d/children", inner->init, inner->init);
+	f = fopen(path, "re");
+	check(f && fscanf(f, "%d", &inner->worker) == 1 && fclose(f) == 0);
+	inner->init_start = start_of(inner->init);
+	inner->worker_start = start_of(inner->worker);
+}
+
+/* A link that was made inside names a process by its number there. */
+TEST(other_namespace)
+{
+	char key[JOB_KEY_SIZE], name[JOB_PROC_SIZE], dead[JOB_PROC_SIZE];
+	struct inner inner;
+	struct node n;
+	struct job *j;
+
+	if (!enter_inner(&inner))
+		skip("no pid namespaces here");
+	find_worker(&inner);
+	node_init(&n, "on");
+	snprintf(key, sizeof key, "tree-%u-4242-1-%llu", geteuid(),
+		 (unsigned long long)inner.init_start);
+	job_proc_format(4242, 2, inner.worker_start, name);
+	job_proc_format(4242, 3, inner.worker_start, dead);
+	make_link(&n, "jobs", key, n.digest, geteuid());
+	make_link(&n, "procs", name, key, geteuid());
+	make_link(&n, "procs", dead, key, geteuid());
+	restart(&n);
+	/* The first pass over /proc found the worker; it is the way to the root. */
+	check(n.broker.registry.processes.n == 1);
+	check(registry_find(&n.broker.registry, inner.worker, inner.worker_start));
+	check_streq(link_text(&n, "procs", dead), "");
+	j = registry_job(&n.broker.registry, key);
+	check(j && j->n_members == 1);
+	run_steps(&n, 2);
+	broker_tick(&n.broker, BROKER_SWEEP_USEC);
+	run_steps(&n, BROKER_SWEEP_USEC);
+	check(j->root == ROOT_PROCESS && j->root_pid == inner.init);
+	check(kill(inner.init, SIGKILL) == 0 && waitpid(inner.init, NULL, 0) == inner.init);
+	run_hub(&n, 3);
+	check(j->root == ROOT_GONE && j->n_members == 0);
+	check_streq(link_text(&n, "procs", name), "");
+	broker_tick(&n.broker, BROKER_SWEEP_USEC + 2 * GRACE);
+	check(!has_pin(&n, key));
+	node_done(&n);
+}
+
+/* The broker asks for one in the namespace: the root is found among its ancestors. */
+TEST(fetch_from_other_namespace)
+{
+	char key[JOB_KEY_SIZE];
+	struct inner inner;
+	struct process *p;
+	struct node n;
+	struct peer peer;
+	struct wire_fetch m = {.nspid = 2, .pidns = 4242};
+	struct wire_answer a;
+
+	if (!enter_inner(&inner))
+		skip("no pid namespaces here");
+	find_worker(&inner);
+	node_init(&n, "on");
+	peer = peer_of(inner.worker, geteuid());
+	check(wire_decode_answer(reply, (size_t)ask(&n, &peer, &m), &a) == 0);
+	memcpy(key, a.key.ptr, a.key.size);
+	key[a.key.size] = '\0';
+	p = registry_find(&n.broker.registry, inner.worker, inner.worker_start);
+	check(p && p->nspid == 2 && p->pidns != n.broker.own_pidns);
+	run_steps(&n, 1);
+	check(p->job->root == ROOT_MEMBER || p->job->root == ROOT_PROCESS ||
+	      p->job->parsed.kind != JOB_TREE);
+	check(kill(inner.init, SIGKILL) == 0 && waitpid(inner.init, NULL, 0) == inner.init);
+	run_hub(&n, 3);
+	check(n.broker.registry.processes.n == 0);
+	node_done(&n);
+}
+
+/* --- cgroups --- */
+
+TEST(cgroup_root)
+{
+	static const char *const bases[] = {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"};
+	char cgroup[128], path[160], key[JOB_KEY_SIZE];
+	struct node n;
+	struct stat st;
+	struct job *j;
+	pid_t pid;
+	FILE *f = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bases) && !f; i++) {
+		snprintf(cgroup, sizeof cgroup, "%s/cudaenv-test-%d.service", bases[i],
+			 (int)getpid());
+		snprintf(path, sizeof path, "%s/cgroup.procs", cgroup);
+		if (mkdir(cgroup, 0755) == 0 && !(f = fopen(path, "we")))
+			(void)rmdir(cgroup);
+	}
+	if (!f)
+		skip("no cgroup can be made here");
+	pid = spawn();
+	fprintf(f, "%d\n", (int)pid);
+	check(fclose(f) == 0 && stat(cgroup, &st) == 0);
+	node_init(&n, "on");
+	snprintf(key, sizeof key, "unit-%u-%llu", geteuid(), (unsigned long long)st.st_ino);
+	make_link(&n, "jobs", key, n.digest, geteuid());
+	make_link(&n, "procs", proc_name(&n, pid, start_of(pid)), key, geteuid());
+	run_steps(&n, 1);
+	j = registry_job(&n.broker.registry, key);
+	check(j && j->root == ROOT_CGROUP && j->n_members == 1);
+	end(pid);
+	run_hub(&n, 2);
+	broker_tick(&n.broker, 2 + GRACE);
+	check(has_pin(&n, key)); /* the unit is still there */
+	/* Known by its pin alone after a restart. */
+	restart(&n);
+	broker_tick(&n.broker, BROKER_SWEEP_USEC);
+	j = registry_job(&n.broker.registry, key);
+	check(j && j->root == ROOT_CGROUP && j->cgroup_wd >= 0);
+	check(rmdir(cgroup) == 0);
+	roots_read(&n.broker.roots, BROKER_SWEEP_USEC);
+	check(j->root == ROOT_GONE);
+	broker_tick(&n.broker, BROKER_SWEEP_USEC + GRACE);
+	check(!has_pin(&n, key));
+	node_done(&n);
+}
+
+TEST_MAIN
