@@ -71,8 +71,11 @@ static bool is_registered(const struct search *s, const struct who *who, char re
 	const struct job_source *src = s->src;
 	char name[JOB_PROC_SIZE], key[JOB_KEY_SIZE];
 
-	if (src->registered && src->registered(src->userdata, &who->facts, key) > 0 &&
-	    key_fits(s, key)) {
+	int r = src->registered ? src->registered(src->userdata, &who->facts, key) : 0;
+
+	if (r < 0)
+		return false;
+	if (r > 0 && key_fits(s, key)) {
 		(void)stpcpy(ret, key);
 		return true;
 	}

@@ -66,7 +66,8 @@ struct job_source {
 	bool same_pidns; /* the starting process's pid namespace is that of proc_fd: pids need no
 			    translation */
 	/* Optional shortcut (the broker's memory) before procs/ is read: 1 and KEY if FACTS is a
-	 * registered process, 0 if not (procs/ is then read). */
+	 * registered process, 0 if it does not know (procs/ is then read), negative: it is
+	 * not registered. */
 	int (*registered)(void *userdata, const struct proc_facts *facts,
 			  char ret_key[JOB_KEY_SIZE]);
 	void *userdata;

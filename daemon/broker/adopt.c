@@ -61,14 +61,6 @@ static void remove_name(struct adopt *a, int dir_fd, const char *name)
 		a->n_removed++;
 }
 
-void adopt_remove_link(struct adopt *a, const struct process *p)
-{
-	char name[JOB_PROC_SIZE];
-
-	job_proc_format(p->pidns, p->nspid, p->start, name);
-	(void)unlinkat(a->rt->procs_fd, name, 0);
-}
-
 void adopt_remove_pin(struct adopt *a, const struct job *j)
 {
 	struct job_key name = j->parsed;
@@ -152,7 +144,6 @@ static void take_link(struct adopt *a, const char *name, uid_t owner, const char
 static void judge_link(struct adopt *a, const char *name)
 {
 	struct process_id id;
-	struct process *known;
 	char key[JOB_KEY_SIZE];
 	uid_t owner;
 	int r;
@@ -163,24 +154,19 @@ static void judge_link(struct adopt *a, const char *name)
 		remove_name(a, a->rt->procs_fd, name);
 		return;
 	}
-	known = registry_find_named(a->registry, id.pidns, id.nspid, id.start);
+	/* Most links are those that the broker has just made. */
+	if (registry_find_named(a->registry, id.pidns, id.nspid, id.start))
+		return;
 	r = read_link(a->rt->procs_fd, name, &owner, key, sizeof key);
-	if (r == -EINVAL || (r == 0 && known && !is_ours(a, owner) && owner != known->uid)) {
+	if (r == -EINVAL)
 		remove_name(a, a->rt->procs_fd, name);
+	if (r < 0)
 		return;
-	}
-	if (r < 0 || (known && streq(known->job->key, key)))
-		return;
-	if (known)
-		id.pid = known->pid;
-	else if (id.pidns == a->roots->own_pidns)
-		id.pid = id.nspid;
-	else {
-		if (search_add(&a->search, id.nspid, id.start, true, name) < 0)
-			a->again = true;
-		return;
-	}
-	take_link(a, name, owner, key, &id);
+	id.pid = id.nspid;
+	if (id.pidns == a->roots->own_pidns)
+		take_link(a, name, owner, key, &id);
+	else if (search_add(&a->search, id.nspid, id.start, true, name) < 0)
+		a->again = true;
 }
 
 /* A job without members: as long as its root lives it is one. */
@@ -230,6 +216,11 @@ bool adopt_reading(const struct adopt *a)
 	return a->phase != ADOPT_IDLE;
 }
 
+bool adopt_complete(const struct adopt *a)
+{
+	return a->phase == ADOPT_IDLE && !a->again && a->search.wanted.n == 0;
+}
+
 static void read_step(struct adopt *a)
 {
 	int dir_fd = a->phase == ADOPT_PROCS ? a->rt->procs_fd : a->rt->jobs_fd;
@@ -274,7 +265,7 @@ static void on_event(struct adopt *a, const struct inotify_event *e)
 		judge_pin(a, e->name);
 }
 
-void adopt_read(struct adopt *a, bool only_some)
+bool adopt_read(struct adopt *a, bool only_some)
 {
 	_Alignas(struct inotify_event) char buf[4096];
 	ssize_t n;
@@ -282,7 +273,7 @@ void adopt_read(struct adopt *a, bool only_some)
 	for (int i = 0; !only_some || i < SOME_EVENTS; i++) {
 		n = read(a->inotify_fd, buf, sizeof buf);
 		if (n <= 0)
-			return;
+			return true;
 		for (char *p = buf; p < buf + n;) {
 			const struct inotify_event *e = (const void *)p;
 
@@ -290,6 +281,7 @@ void adopt_read(struct adopt *a, bool only_some)
 			on_event(a, e);
 		}
 	}
+	return false;
 }
 
 /* --- what is numbered elsewhere --- */

@@ -38,8 +38,10 @@ int adopt_init(struct adopt *a, const struct runtime *rt, struct registry *regis
 	       struct roots *roots);
 void adopt_done(struct adopt *a);
 
-/* Reads what inotify tells; everything, or (ONLY_SOME) a bounded part. */
-void adopt_read(struct adopt *a, bool only_some);
+/* Reads what inotify tells; everything, or (ONLY_SOME) a bounded part. True: nothing is left. */
+bool adopt_read(struct adopt *a, bool only_some);
+/* All that is in procs/ is in the registry, as far as inotify has been read. */
+bool adopt_complete(const struct adopt *a);
 
 /* Is there a slice to do? While adopt_reading(), what the registry does not know may still be true:
  * no pin is removed. */
@@ -54,6 +56,5 @@ void adopt_sweep(struct adopt *a, uint64_t now_usec);
 /* The root of J is numbered in another namespace: look for it. */
 void adopt_find_root(struct adopt *a, const struct job *j);
 
-/* Removes the link of a process that has exited, the pin of a job that has ended. */
-void adopt_remove_link(struct adopt *a, const struct process *p);
+/* Removes the pin of a job that has ended. */
 void adopt_remove_pin(struct adopt *a, const struct job *j);

@@ -159,13 +159,14 @@ static int on_registered(void *userdata, const struct proc_facts *facts, char re
 	const struct process *p = registry_find(&b->registry, facts->pid, facts->start);
 
 	if (!p)
-		return 0;
+		return b->memory_complete ? -ENOENT : 0;
 	memcpy(ret_key, p->job->key, strlen(p->job->key) + 1);
 	return 1;
 }
 
 struct job_source broker_source(struct broker *b, bool same_pidns)
 {
+	b->memory_complete = adopt_read(&b->adopt, true) && adopt_complete(&b->adopt);
 	return (struct job_source){.proc_fd = b->proc_fd,
 				   .cgroup_fd = b->cgroup_fd,
 				   .rt = &b->rt,
@@ -186,9 +187,20 @@ void broker_settle(struct broker *b, uint64_t now_usec)
 	}
 }
 
+void broker_remove_link(struct broker *b, const struct process_id *id)
+{
+	char name[JOB_PROC_SIZE];
+
+	job_proc_format(id->pidns, id->nspid, id->start, name);
+	(void)unlinkat(b->rt.procs_fd, name, 0);
+}
+
 void broker_on_process_exit(struct broker *b, struct process *p, uint64_t now_usec)
 {
-	adopt_remove_link(&b->adopt, p);
+	struct process_id id = {
+		.pid = p->pid, .start = p->start, .pidns = p->pidns, .nspid = p->nspid};
+
+	broker_remove_link(b, &id);
 	registry_remove(&b->registry, p, now_usec);
 }
 

@@ -43,8 +43,14 @@ struct broker {
 	struct roots roots;
 	struct adopt adopt;
 	struct broker_counters counters;
-	struct log_limit log_limit;  /* of what peers can cause */
-	uint64_t sweep_usec;         /* 0: none is due */
+	struct log_limit log_limit; /* of what peers can cause */
+	bool memory_complete;       /* what is not in the registry is not in procs/ */
+	struct {
+		char key[JOB_KEY_SIZE]; /* "": nothing */
+		struct process_id id;
+		char cgroup_dir[1024];
+	} settle;            /* of the request that is being answered; see request_settle() */
+	uint64_t sweep_usec; /* 0: none is due */
 	char published[DIGEST_SIZE]; /* the snapshot that was asked for last, for GET */
 	char *published_bytes;
 	size_t published_size;
@@ -65,6 +71,8 @@ struct job_source broker_source(struct broker *b, bool same_pidns);
 /* After answers: looks for the roots of new jobs. */
 void broker_settle(struct broker *b, uint64_t now_usec);
 
+/* Removes the name of a process in procs/. */
+void broker_remove_link(struct broker *b, const struct process_id *id);
 void broker_on_process_exit(struct broker *b, struct process *p, uint64_t now_usec);
 void broker_on_root_exit(struct broker *b, struct job *j, uint64_t now_usec);
 

@@ -105,41 +105,55 @@ static void replace_link(struct broker *b, const struct process_id *id, const st
 {
 	const struct process *p =
 		registry_find_named(&b->registry, id->pidns, id->nspid, id->start);
-	char name[JOB_PROC_SIZE];
 
 	if (p && p->pid != id->pid)
 		return;
-	job_proc_format(id->pidns, id->nspid, id->start, name);
-	if (unlinkat(b->rt.procs_fd, name, 0) == 0)
-		(void)decide_register(&b->rt, id->pidns, d);
+	broker_remove_link(b, id);
+	(void)decide_register(&b->rt, id->pidns, d);
 }
 
-/* Link, then memory: whoever looks finds the process in one of them. Limits and a full disk do not
- * change the answer; such a process is taken up later, from its link. */
-static void register_peer(struct broker *b, struct peer *peer, const struct question *q,
-			  const struct decision *d)
+/* The link comes before the answer, the memory after it, by request_settle(): between the two no
+ * other request is looked at. */
+static void link_peer(struct broker *b, struct peer *peer, const struct question *q,
+		      const struct decision *d)
 {
 	struct process_id id = {
 		.pid = peer->pid, .start = d->start, .pidns = q->subject.pidns, .nspid = d->nspid};
-	struct process *p = registry_find(&b->registry, id.pid, id.start);
-	_cleanup_(closep) int pidfd = -EBADF;
-	int r;
+	const struct process *p = registry_find(&b->registry, id.pid, id.start);
 
 	peer->start = d->start;
 	if (p && streq(p->job->key, d->key))
 		return;
-	if (!p) {
-		pidfd = pidfd_of_peer(peer->fd, b->proc_fd, peer->pid, d->start);
-		if (pidfd == -ESRCH)
-			return;
-	}
 	if (decide_register(&b->rt, id.pidns, d) == -EEXIST)
 		replace_link(b, &id, d);
-	r = registry_add(&b->registry, &id, d->key, &pidfd, &p);
-	if (r < 0)
-		b->adopt.again = true;
-	else
-		roots_hint(p->job, d->cgroup_dir);
+	b->settle.id = id;
+	memcpy(b->settle.key, d->key, sizeof b->settle.key);
+	memcpy(b->settle.cgroup_dir, d->cgroup_dir, sizeof b->settle.cgroup_dir);
+}
+
+/* Limits and a full disk do not change the answer; such a process is taken up later, from its link.
+ */
+void request_settle(struct broker *b, const struct peer *peer)
+{
+	const struct process_id *id = &b->settle.id;
+	struct process *p;
+	int pidfd = -EBADF, r;
+
+	if (b->settle.key[0] == '\0')
+		return;
+	if (!registry_find(&b->registry, id->pid, id->start))
+		pidfd = pidfd_of_peer(peer->fd, b->proc_fd, id->pid, id->start);
+	if (pidfd == -ESRCH) {
+		broker_remove_link(b, id);
+	} else {
+		r = registry_add(&b->registry, id, b->settle.key, &pidfd, &p);
+		if (r < 0)
+			b->adopt.again = true;
+		else
+			roots_hint(p->job, b->settle.cgroup_dir);
+	}
+	(void)safe_close(pidfd);
+	b->settle.key[0] = '\0';
 }
 
 static ssize_t refuse_process(struct broker *b, const struct peer *peer, uint32_t id, void *reply)
@@ -188,7 +202,7 @@ static ssize_t on_fetch(struct broker *b, struct peer *peer, const struct wire_f
 	}
 	/* Without a namespace it has no name in procs/. */
 	if (d.key[0] && q.subject.pidns != 0)
-		register_peer(b, peer, &q, &d);
+		link_peer(b, peer, &q, &d);
 	b->counters.answers++;
 	return answer(&d, id, reply);
 }

@@ -22,6 +22,10 @@ struct peer {
 ssize_t request_handle(struct broker *b, struct peer *peer, const void *datagram, size_t size,
 		       void *reply);
 
+/* After the reply was sent, and before any other request: takes the process that asked into memory.
+ */
+void request_settle(struct broker *b, const struct peer *peer);
+
 /* An ERROR message for REPLY; returns its size. CODE positive. */
 ssize_t request_error(void *reply, uint32_t id, int code, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

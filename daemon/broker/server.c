@@ -69,8 +69,10 @@ static void arm(struct server *s)
 										    : SD_EVENT_OFF);
 }
 
+/* Reading our own new links at once saves being woken for them. */
 static void settle(struct server *s)
 {
+	(void)adopt_read(&s->broker.adopt, true);
 	broker_settle(&s->broker, now_of(s));
 	arm(s);
 }
@@ -103,6 +105,7 @@ static void connection_close(struct server *s, struct connection *c)
 static int connection_serve(struct server *s, struct connection *c)
 {
 	ssize_t n = recv(c->fd, s->datagram, sizeof s->datagram, MSG_DONTWAIT | MSG_TRUNC);
+	int r = 1;
 
 	/* The peer has closed without reading our answer: what it sent is still there. */
 	if (n < 0 && errno == ECONNRESET)
@@ -118,8 +121,9 @@ static int connection_serve(struct server *s, struct connection *c)
 		return (int)n;
 	if (n > 0 && send(c->fd, s->reply, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
 	    errno != EPIPE && errno != ECONNRESET)
-		return -errno;
-	return 1;
+		r = -errno;
+	request_settle(&s->broker, &c->peer);
+	return r;
 }
 
 static void on_connection(struct server *s, struct connection *c)

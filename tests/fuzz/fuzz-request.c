@@ -24,6 +24,7 @@ static void one(struct peer *peer, const uint8_t *datagram, size_t size)
 	n = request_handle(&node.broker, peer, datagram, size, reply);
 	if (n > 0 && wire_decode_header(reply, (size_t)n, TO_CLIENT, &h) < 0)
 		abort();
+	request_settle(&node.broker, peer);
 	broker_settle(&node.broker, 1);
 }
 

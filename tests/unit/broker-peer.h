@@ -75,6 +75,7 @@ static ssize_t ask(struct node *n, struct peer *peer, const struct wire_fetch *m
 
 	check(size > 0);
 	size = request_handle(&n->broker, peer, request, (size_t)size, reply);
+	request_settle(&n->broker, peer);
 	check(size > 0 && wire_decode_header(reply, (size_t)size, TO_CLIENT, &h) == 0);
 	check(h.id == 7);
 	return size;
