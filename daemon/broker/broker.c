@@ -8,8 +8,6 @@
 #include "common/util.h"
 #include "daemon/broker/pidfd.h"
 
-#define INIT_USER_NS 0xEFFFFFFDu /* the kernel's number of the initial user namespace */
-
 static int open_facts(struct broker *b)
 {
 	struct stat st;
