@@ -14,7 +14,6 @@
 #define ACTIVE_TEMP     ".active.off"
 #define ACTIVE_MAX      ((size_t)256 * 1024)
 #define ASSIGN_READABLE 0444
-#define ACTIVE_PRIVATE  0600
 
 char *off_rewrite(const char *text, uint64_t generation)
 {
@@ -82,50 +81,97 @@ static int replace(int dir_fd, const char *name, const char *temporary, const ch
 	return r;
 }
 
-/* Only the mode: see off.h. An absent state is none that could bring a mode back. */
-static int rewrite_state(const char *state_dir)
+/* The manager's own record of what is in force. 0 or negative errno. */
+static int read_state(const char *state_dir, char **ret, mode_t *ret_mode)
 {
-	_cleanup_(closep) int dir_fd = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+	_cleanup_(closep) int dir_fd = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC),
 			      fd = -EBADF;
-	_cleanup_(freep) char *text = NULL, *changed = NULL;
+	_cleanup_(freep) char *text = NULL;
 	struct stat st;
 	ssize_t n;
-	int r;
 
 	if (dir_fd < 0)
-		return errno == ENOENT ? 0 : -errno;
+		return -errno;
 	fd = openat(dir_fd, ACTIVE_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -errno;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
 	text = malloc(ACTIVE_MAX + 1);
 	if (!text)
 		return -ENOMEM;
 	n = read(fd, text, ACTIVE_MAX);
-	if (n < 0 || fstat(fd, &st) < 0)
+	if (n < 0)
 		return -errno;
 	text[n] = '\0';
 	if (!S_ISREG(st.st_mode) || (size_t)n == ACTIVE_MAX)
 		return -EBADMSG;
+	*ret = TAKE_PTR(text);
+	*ret_mode = st.st_mode & 07777;
+	return 0;
+}
+
+/* Only the mode: see off.h. An absent state is none that could bring a mode back. */
+static int rewrite_state(const char *state_dir)
+{
+	_cleanup_(freep) char *text = NULL, *changed = NULL;
+	_cleanup_(closep) int dir_fd = -EBADF;
+	mode_t mode;
+	int r;
+
+	r = read_state(state_dir, &text, &mode);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
 	changed = off_rewrite(text, 0);
 	if (!changed)
 		return -EBADMSG;
-	r = replace(dir_fd, ACTIVE_FILE, ACTIVE_TEMP, changed, st.st_mode & 07777);
+	dir_fd = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir_fd < 0)
+		return -errno;
+	r = replace(dir_fd, ACTIVE_FILE, ACTIVE_TEMP, changed, mode);
 	if (r == 0 && fsync(dir_fd) < 0)
 		r = -errno;
 	return r;
 }
 
-/* Anything below the true generation would be replaced by a manager that still knows it. */
-static uint64_t next_generation(const struct published *p)
+/* The rest of the line that begins with KEY and a blank; NULL: there is none. Not terminated. */
+static const char *line_value(const char *text, const char *key)
 {
-	return p->assign ? p->assign->generation + 1 : (uint64_t)1 << 32;
+	size_t n = strlen(key);
+
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, key, n) == 0 && line[n] == ' ')
+			return line + n + 1;
+	}
+	return NULL;
+}
+
+/* Rules cannot be made anew here, but the default can, so that the manager does not take over that
+ * there is none. */
+static char *make_minimal(const char *state_dir, uint64_t *ret_generation)
+{
+	_cleanup_(freep) char *state = NULL;
+	const char *generation = NULL, *value = NULL;
+	char digest[DIGEST_SIZE] = "", *text;
+	mode_t mode;
+
+	if (read_state(state_dir, &state, &mode) == 0) {
+		generation = line_value(state, "generation");
+		value = line_value(state, "digest");
+	}
+	if (value)
+		(void)snprintf(digest, sizeof digest, "%s", value);
+	*ret_generation = generation ? strtoull(generation, NULL, 10) + 1 : 1;
+	if (asprintf(&text, "cudaenv-assign 1\ngeneration %" PRIu64 "\nmode off\ndefault %s\nend\n",
+		     *ret_generation, digest_valid(digest) ? digest : "none") < 0)
+		return NULL;
+	return text;
 }
 
 int off_direct(const struct published *p, const char *state_dir, struct off_result *ret)
 {
 	_cleanup_(freep) char *text = NULL, *changed = NULL;
-	struct off_result result = {.generation = next_generation(p)};
 	_cleanup_(closep) int dir_fd = -EBADF;
+	struct off_result result = {.damaged = !p->assign};
 	size_t size = 0;
 	int r;
 
@@ -135,19 +181,14 @@ int off_direct(const struct published *p, const char *state_dir, struct off_resu
 	if (dir_fd < 0)
 		return -errno;
 	if (p->assign) {
-		(void)snprintf(result.from, sizeof result.from, "%s", mode_name(p->assign->mode));
 		r = runtime_read(&p->runtime, p->runtime.dir_fd, ASSIGN_FILE, ASSIGN_MAX_BYTES,
 				 &text, &size);
 		if (r < 0)
 			return r;
+		result.generation = p->assign->generation + 1;
 		changed = off_rewrite(text, result.generation);
 	} else {
-		result.damaged = true;
-		if (asprintf(&changed,
-			     "cudaenv-assign 1\ngeneration %" PRIu64
-			     "\nmode off\ndefault none\nend\n",
-			     result.generation) < 0)
-			changed = NULL;
+		changed = make_minimal(state_dir, &result.generation);
 	}
 	if (!changed)
 		return -ENOMEM;

@@ -14,9 +14,9 @@
 #include "client/ctl/published.h"
 
 struct off_result {
-	char from[16]; /* mode before; "" unknown */
 	uint64_t generation;
-	bool damaged; /* `assign` was damaged or absent: a minimal one was written, without rules */
+	bool damaged;    /* `assign` was damaged or absent: a minimal one was written, with the
+			    default, without rules */
 	int state_error; /* 0, or why the state could not be changed: a reboot brings the old mode
 			    back */
 };

@@ -45,7 +45,7 @@ def program(node, *, env=None):
     """Yields (pid, start) of a job of its own, where start("spawn") makes one more process and gives its pid."""
     path = node.root / "program.py"
     path.write_text(PROGRAM)
-    p = subprocess.Popen([sys.executable, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    p = subprocess.Popen(node.new_job([sys.executable, path]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                          env=node.environ(LIBRARY=LIBRARY, **(env or {})), start_new_session=True)
 
     def start(method):
@@ -384,12 +384,11 @@ def holder(node):
     library = node.root / "libcuda.so.1"
     subprocess.run([os.environ.get("CC", "cc").split()[0], "-shared", "-o", library, "-x", "c", "/dev/null"], check=True,
                    timeout=60)
-    p = subprocess.Popen([sys.executable, "-c",
-                          "import ctypes, sys; ctypes.CDLL(sys.argv[1]); print(1, flush=True); sys.stdin.read()", library],
-                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=node.environ(), start_new_session=True)
+    code = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1]); print(os.getpid(), flush=True); sys.stdin.read()"
+    p = subprocess.Popen(node.new_job([sys.executable, "-c", code, library]), stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, env=node.environ(), start_new_session=True)
     try:
-        assert p.stdout.readline()
-        yield p.pid
+        yield int(p.stdout.readline())
     finally:
         p.stdin.close()
         p.wait(20)
