@@ -73,17 +73,19 @@ static int check_habits(struct profile *p, const struct ini_entry *e)
 	return r;
 }
 
-/* Elements of a search path that would be looked up in the working directory of each process. */
-static int check_search_path(struct profile *p, const struct ini_entry *e)
+bool profile_value_is_relative(const char *name, const char *value)
 {
 	const char *start;
 	size_t size;
 
-	for (const char *cursor = e->value; (start = profile_list_next(&cursor, &size));)
-		if (size > 0 && start[0] != '/' && start[0] != '$' && start[0] != '%')
-			return add(p, e, FINDING_WARNING, "relative-path", "write absolute paths",
-				   "an element is relative to each process's working directory");
-	return 0;
+	if (profile_name_is_one_path(name))
+		return value[0] != '\0' && value[0] != '/';
+	if (!profile_name_is_search_path(name))
+		return false;
+	for (const char *cursor = value; (start = profile_list_next(&cursor, &size));)
+		if (size > 0 && start[0] != '/' && start[0] != '$')
+			return true; /* $ORIGIN and the like are the dynamic linker's */
+	return false;
 }
 
 static int check_list(struct profile *p, enum snapshot_rule rule, const struct ini_entry *e)
@@ -103,19 +105,17 @@ static int check_list(struct profile *p, enum snapshot_rule rule, const struct i
 	if (r >= 0 && !streq(unique, e->value))
 		r = add(p, e, FINDING_WARNING, "repeated-element", "remove the second one",
 			"an element of the list is there twice");
-	if (r >= 0 && profile_name_is_search_path(e->key))
-		r = check_search_path(p, e);
 	return r;
 }
 
-static int check_one_path(struct profile *p, const struct ini_entry *e)
+static int check_path(struct profile *p, const struct ini_entry *e)
 {
-	if (strchr(e->value, ':'))
+	if (profile_name_is_one_path(e->key) && strchr(e->value, ':'))
 		return add(p, e, FINDING_ERROR, "one-path", "give one directory or file",
 			   "this variable holds one path, not a list with colons");
-	if (e->value[0] != '\0' && e->value[0] != '/')
-		return add(p, e, FINDING_WARNING, "relative-path", "write an absolute path",
-			   "the path is relative to each process's working directory");
+	if (profile_value_is_relative(e->key, e->value))
+		return add(p, e, FINDING_WARNING, "relative-path", "write absolute paths",
+			   "a path is relative to each process's working directory");
 	return 0;
 }
 
@@ -134,8 +134,8 @@ int profile_check_value(struct profile *p, enum snapshot_rule rule, const struct
 	if (r >= 0 && rule != SNAPSHOT_UNSET &&
 	    (profile_rule_is_list(rule) || profile_name_is_search_path(e->key)))
 		r = check_list(p, rule, e);
-	if (r >= 0 && rule != SNAPSHOT_UNSET && profile_name_is_one_path(e->key))
-		r = check_one_path(p, e);
+	if (r >= 0 && rule != SNAPSHOT_UNSET)
+		r = check_path(p, e);
 	if (r >= 0 && profile_name_is_late(e->key))
 		r = findings_add(&p->findings, FINDING_ADVICE, e->line, e->column, "too-late",
 				 e->key, "start programs that need it by cudaenvctl exec",

@@ -105,7 +105,12 @@ static int judge_scope(struct profile *p)
 	for (size_t i = 0; p->scope_any && i < p->n_variables; i++) {
 		const struct profile_variable *v = &p->variables[i];
 		_cleanup_(freep) char *culprit = NULL;
-		int r = profile_value_root_only(v->value, &culprit);
+		int r = 0;
+
+		if (profile_value_is_relative(v->name, v->value))
+			culprit = strdup("the working directory");
+		else
+			r = profile_value_root_only(v->value, &culprit);
 
 		if (r == -ENOMEM)
 			return r;
@@ -134,7 +139,8 @@ int profile_finish(struct profile *p, const struct facts *facts)
 	r = check_limits(p);
 	if (r < 0)
 		return r;
-	r = judge_scope(p);
+	if (p->findings.errors == 0)
+		r = judge_scope(p);
 	if (r >= 0 && p->n_variables == 0 && p->findings.errors == 0)
 		r = findings_add(&p->findings, FINDING_WARNING, 0, 0, "no-variables", NULL,
 				 "put some into [env]", "the profile sets no variable");

@@ -32,5 +32,7 @@ static inline bool profile_rule_is_list(enum snapshot_rule rule)
 
 /* Findings about one variable's value (inline comments, quotes, empty elements, ...). */
 int profile_check_value(struct profile *p, enum snapshot_rule rule, const struct ini_entry *e);
+/* A path or search path with an element that is looked up in the working directory. */
+bool profile_value_is_relative(const char *name, const char *value);
 /* Adds the variables of P's own [toolkit] root. */
 int profile_toolkit(struct profile *p);

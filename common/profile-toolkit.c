@@ -12,12 +12,12 @@
 static const struct {
 	const char *name;
 	const char *below; /* the root */
-	bool always;       /* else only where the file is there */
+	bool always;       /* every toolkit has it, else only where it is there */
 } members[] = {
 	{"CUDA_HOME",                   "",               true },
 	{"CUDA_PATH",                   "",               true },
 	{"TRITON_PTXAS_PATH",           "/bin/ptxas",     true },
-	{"TRITON_PTXAS_BLACKWELL_PATH", "/bin/ptxas",     false},
+	{"TRITON_PTXAS_BLACKWELL_PATH", "/bin/ptxas",     true },
 	{"TRITON_CUOBJDUMP_PATH",       "/bin/cuobjdump", false},
 	{"TRITON_NVDISASM_PATH",        "/bin/nvdisasm",  false},
 	{"PATH",			"/bin",           true },
@@ -38,48 +38,53 @@ static int add_member(struct profile *p, const char *name, const char *path)
 	return profile_add_variable(p, &v);
 }
 
-/* Whether the root is there; a finding where it is not, or is no directory. */
-static int check_root(struct profile *p, bool *ret_there)
+static int incomplete(struct profile *p, size_t i)
 {
-	struct stat st;
-
-	*ret_there = stat(p->toolkit_root, &st) == 0;
-	if (*ret_there && S_ISDIR(st.st_mode))
-		return 0;
-	return findings_add(&p->findings, FINDING_WARNING, p->toolkit_line, 1, "toolkit-root", NULL,
-			    "install it, or correct the path",
-			    *ret_there
-				    ? "the toolkit's root is not a directory"
-				    : "the toolkit's root is not on this node: its variables are "
-				      "set only where a process sees it");
+	return findings_add(&p->findings, FINDING_WARNING, p->toolkit_line, 1, "toolkit-incomplete",
+			    members[i].name, "install the toolkit's compiler package",
+			    "the toolkit has no usable %s: %s is not set", members[i].below + 1,
+			    members[i].name);
 }
 
-int profile_toolkit(struct profile *p)
+/* A root that is not THERE may be in a process's own mount namespace: it gets what every toolkit
+ * has. */
+static int add_members(struct profile *p, bool there)
 {
-	bool there;
-	int r;
+	int r = 0;
 
-	if (!p->toolkit_root)
-		return 0;
-	r = check_root(p, &there);
 	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(members); i++) {
 		_cleanup_(freep) char *path = NULL;
-		bool usable;
+		bool is_root = members[i].below[0] == '\0';
 
 		if (asprintf(&path, "%s%s", p->toolkit_root, members[i].below) < 0) {
 			path = NULL;
 			return -ENOMEM;
 		}
-		usable = access(path, X_OK) == 0;
-		if (usable || (!there && members[i].always)) {
+		if (is_root || access(path, X_OK) == 0 || (!there && members[i].always))
 			r = add_member(p, members[i].name, path);
-		} else if (members[i].always) {
-			r = findings_add(&p->findings, FINDING_WARNING, p->toolkit_line, 1,
-					 "toolkit-incomplete", members[i].name,
-					 "install the toolkit's compiler package",
-					 "the toolkit has no usable %s: %s is not set",
-					 members[i].below + 1, members[i].name);
-		}
+		else if (members[i].always)
+			r = incomplete(p, i);
 	}
 	return r;
+}
+
+int profile_toolkit(struct profile *p)
+{
+	struct stat st;
+	bool there;
+	int r = 0;
+
+	if (!p->toolkit_root)
+		return 0;
+	there = stat(p->toolkit_root, &st) == 0;
+	if (there && !S_ISDIR(st.st_mode))
+		return findings_add(&p->findings, FINDING_ERROR, p->toolkit_line, 1, "toolkit-root",
+				    NULL, "write root = /usr/local/cuda-13.0",
+				    "the toolkit's root is not a directory");
+	if (!there)
+		r = findings_add(&p->findings, FINDING_WARNING, p->toolkit_line, 1, "toolkit-root",
+				 NULL, "install it, or correct the path",
+				 "the toolkit's root is not on this node: its variables are set "
+				 "only where a process sees it");
+	return r < 0 ? r : add_members(p, there);
 }
