@@ -334,8 +334,11 @@ static int on_entry(void *userdata, const char *section, const char *name, const
 		rd->error = -EIO;
 		return 0;
 	}
-	if (rd->lines[header].kind == LINE_SECTION)
-		rd->error = add_entry(rd, section_at(rd->ini, header), line);
+	if (rd->lines[header].kind == LINE_SECTION) {
+		const struct ini_section *s = section_at(rd->ini, header);
+
+		rd->error = s ? add_entry(rd, s, line) : -EIO;
+	}
 	return rd->error == 0;
 }
 

@@ -2,25 +2,27 @@
 #pragma once
 
 /*
- * Where the pieces find each other (DESIGN section 4). System: /run/cudaenv, /run/cudaenvd/control, /etc/cudaenv,
- * /var/lib/cudaenv. User: $XDG_RUNTIME_DIR/cudaenv (control inside it), $XDG_CONFIG_HOME/cudaenv, $XDG_STATE_HOME/cudaenv.
- * CUDAENV_RUNTIME_DIR overrides the runtime directory of either; control then lies inside it.
+ * Where the pieces find each other (DESIGN section 4). System: /run/cudaenv, /run/cudaenvd/control,
+ * /etc/cudaenv, /var/lib/cudaenv. User: $XDG_RUNTIME_DIR/cudaenv (control inside it),
+ * $XDG_CONFIG_HOME/cudaenv, $XDG_STATE_HOME/cudaenv. CUDAENV_RUNTIME_DIR overrides the runtime
+ * directory of either; control then lies inside it.
  */
 
 #include <stdbool.h>
 
 struct paths {
 	bool user;
-	char *runtime;       /* /run/cudaenv */
-	char *control;       /* /run/cudaenvd/control */
-	char *config;        /* /etc/cudaenv: cudaenvd.conf, cudaenvd.conf.d/ */
-	char *state;         /* /var/lib/cudaenv */
-	char *profiles[4];   /* highest precedence first, NULL-terminated; user: only config/profiles.d */
+	char *runtime;     /* /run/cudaenv */
+	char *control;     /* /run/cudaenvd/control */
+	char *config;      /* /etc/cudaenv: cudaenvd.conf, cudaenvd.conf.d/ */
+	char *state;       /* /var/lib/cudaenv */
+	char *profiles[4]; /* highest precedence first, then NULL; user: only config/profiles.d */
 };
 
-/* The daemon's own: USER as told by --user or by not being root. 0, -ENOMEM, -ENXIO with no HOME and no XDG variables. */
+/* The daemon's own: USER as told by --user or by not being root. 0, -ENOMEM, -ENXIO with no HOME
+ * and no XDG variables. */
 int paths_init(bool user, struct paths *ret);
-/* A tool's: the system's unless CUDAENV_RUNTIME_DIR is set, --user was given, or the system's runtime directory is absent
- * and the user's is there. */
+/* A tool's: the system's unless CUDAENV_RUNTIME_DIR is set, --user was given, or the system's
+ * runtime directory is absent and the user's is there. */
 int paths_find(bool user, struct paths *ret);
 void paths_done(struct paths *p);

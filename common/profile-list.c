@@ -91,8 +91,7 @@ int profile_list_without(const char *more, const char *base, char **ret)
 	int r;
 
 	elements = calloc(n_base + profile_list_count(more), sizeof *elements);
-	list = malloc(strlen(more) + 1);
-	if (!elements || !list)
+	if (!elements)
 		return -ENOMEM;
 	if (base)
 		(void)collect(base, elements, 0);
@@ -100,6 +99,9 @@ int profile_list_without(const char *more, const char *base, char **ret)
 	r = drop_repeated(elements, n);
 	if (r < 0)
 		return r;
+	list = malloc(strlen(more) + 1);
+	if (!list)
+		return -ENOMEM;
 	for (size_t i = n_base; i < n; i++) {
 		if (elements[i].dropped)
 			continue;

@@ -191,8 +191,12 @@ static int unreadable(struct profile *p, int error)
 			    strerror(-error));
 }
 
+/* In settings and commands `none` is no profile, and `auto` is one by [match]. */
 static int check_label(struct profile *p)
 {
+	if (streq(p->name, "none") || streq(p->name, "auto"))
+		return file_fault(p, "bad-file-name", "rename it",
+				  "none and auto have a meaning of their own");
 	if (snapshot_label_valid(p->name, strlen(p->name)))
 		return 0;
 	return file_fault(p, "bad-file-name",

@@ -2,6 +2,7 @@
 #include "common/profile-text.h"
 
 #include <openssl/evp.h>
+#include <stdarg.h>
 
 #include "common/profile-internal.h"
 #include "common/profile-list.h"
@@ -82,54 +83,64 @@ static bool has_toolkit(const struct profile *p)
 	return false;
 }
 
-/* 0 or -ENOMEM. */
-static int write_text(const struct profile *p, char **ret, size_t *ret_size)
+/* Appends the strings up to NULL to the text, of which SIZE bytes are there; only counts where TEXT
+ * is NULL. */
+__attribute__((sentinel)) static size_t put(char *text, size_t size, ...)
 {
-	char *text = NULL;
-	size_t size = 0;
-	bool failed;
-	FILE *f = open_memstream(&text, &size);
+	const char *s;
+	va_list ap;
 
-	if (!f)
-		return -ENOMEM;
-	fprintf(f, "cudaenv-snapshot 1\nprofile %s\nscope %s\n", p->name,
-		p->scope_any ? "any" : "user");
+	va_start(ap, size);
+	while ((s = va_arg(ap, const char *))) {
+		size_t n = strlen(s);
+
+		if (text)
+			memcpy(text + size, s, n);
+		size += n;
+	}
+	va_end(ap);
+	return size;
+}
+
+/* Writes the text, or only counts its bytes. */
+static size_t put_text(const struct profile *p, char *text)
+{
+	size_t size = put(text, 0, "cudaenv-snapshot 1\nprofile ", p->name, "\nscope ",
+			  p->scope_any ? "any\n" : "user\n", NULL);
+
 	if (has_toolkit(p))
-		fprintf(f, "toolkit %s %s\n", p->toolkit_force ? "force" : "default",
-			p->toolkit_root);
+		size = put(text, size, "toolkit ", p->toolkit_force ? "force " : "default ",
+			   p->toolkit_root, "\n", NULL);
 	for (size_t i = 0; i < p->n_variables; i++) {
 		const struct profile_variable *v = &p->variables[i];
 
-		fprintf(f, "%s %s%s%s%s%s\n", snapshot_rule_name(v->rule), v->group ? v->group : "",
-			v->group ? " " : "", v->name, v->rule == SNAPSHOT_UNSET ? "" : "=",
-			v->value);
+		size = put(text, size, snapshot_rule_name(v->rule), " ", NULL);
+		if (v->group)
+			size = put(text, size, v->group, " ", NULL);
+		size = put(text, size, v->name, v->rule == SNAPSHOT_UNSET ? "" : "=", v->value,
+			   "\n", NULL);
 	}
-	failed = ferror(f);
-	if (fclose(f) != 0 || failed) {
-		free(text);
-		return -ENOMEM;
-	}
-	*ret = text;
-	*ret_size = size;
-	return 0;
+	return size;
 }
 
 int profile_make_text(struct profile *p, const struct facts *facts)
 {
 	_cleanup_(snapshot_freep) struct snapshot *s = NULL;
 	_cleanup_(freep) char *text = NULL;
-	size_t size;
+	size_t size = put_text(p, NULL);
 	int r;
 
-	r = write_text(p, &text, &size);
-	if (r < 0)
-		return r;
 	if (size > SNAPSHOT_MAX_BYTES) {
 		p->valid = false;
 		return findings_add(&p->findings, FINDING_ERROR, 0, 0, "too-large", NULL,
 				    "set fewer variables, or use shorter names of groups",
 				    "the snapshot is larger than 640 KiB");
 	}
+	text = malloc(size + 1);
+	if (!text)
+		return -ENOMEM;
+	(void)put_text(p, text);
+	text[size] = '\0';
 	r = snapshot_parse(text, size, &s);
 	if (r < 0)
 		return r;

@@ -17,16 +17,24 @@ struct section_kind {
 	int (*read)(struct profile *p, const struct ini_entry *e);
 };
 
+static int set_string(char **target, const char *value)
+{
+	char *copy = strdup(value);
+
+	if (!copy)
+		return -ENOMEM;
+	free(*target);
+	*target = copy;
+	return 0;
+}
+
 int profile_new(const char *name, const char *path, struct profile **ret)
 {
-	_cleanup_(profile_freep) struct profile *p = calloc(1, sizeof *p);
+	_cleanup_(profile_freep) struct profile *p = NULL;
 
-	if (!p)
-		return -ENOMEM;
-	p->name = strdup(name);
-	p->path = strdup(path);
-	p->description = strdup("");
-	if (!p->name || !p->path || !p->description)
+	p = calloc(1, sizeof *p);
+	if (!p || set_string(&p->name, name) < 0 || set_string(&p->path, path) < 0 ||
+	    set_string(&p->description, "") < 0)
 		return -ENOMEM;
 	*ret = TAKE_PTR(p);
 	return 0;
@@ -118,17 +126,6 @@ int profile_add_variable(struct profile *p, const struct profile_variable *v)
 		return -ENOMEM;
 	}
 	return profile_append_consume(p, copy);
-}
-
-static int set_string(char **target, const char *value)
-{
-	char *copy = strdup(value);
-
-	if (!copy)
-		return -ENOMEM;
-	free(*target);
-	*target = copy;
-	return 0;
 }
 
 /* Why a name is none, without the name: what stands there may be a secret at the wrong place. */

@@ -146,10 +146,11 @@ TEST(files_that_are_none)
 	put(0, "with blank.ini", "[env]\nA=1\n");
 	put(0, "-dash.ini", "[env]\nA=1\n");
 	put(0, "new\nline\x1b\xff.ini", "[env]\nA=1\n");
+	put(0, "auto.ini", "[env]\nA=1\n");
 	put(0, "good.ini", "[env]\nA=1\n");
 	put(2, "dir.ini", "[env]\nA=1\n");
 	load();
-	check(set.n_profiles == 10);
+	check(set.n_profiles == 11);
 	check(get("good")->valid);
 	check_streq(finding("dir", "not-a-file")->message, "this is a directory");
 	check(finding("fifo", "not-a-file") && finding("zero", "not-a-file") &&
@@ -157,6 +158,7 @@ TEST(files_that_are_none)
 	check(finding("dangling", "not-a-file") && finding("loop", "not-a-file"));
 	check(finding("with\\x20blank", "bad-file-name"));
 	check(finding("-dash", "bad-file-name"));
+	check(finding("auto", "bad-file-name"));
 	check(finding("new\\x0aline\\x1b\\xff", "bad-file-name"));
 	for (size_t i = 0; i < set.n_profiles; i++)
 		check(set.profiles[i]->valid == streq(set.profiles[i]->name, "good"));
@@ -278,6 +280,40 @@ TEST(inheritance_by_name)
 		check_streq(get("child")->match[i].value,
 			    streq(get("child")->match[i].key, "driver") ? "2" : "x");
 	check_streq(value("base", "A"), "base"); /* the parent is as it was */
+	end();
+}
+
+TEST(every_section)
+{
+	begin();
+	put(0, "base.ini", "[env]\nNCCL_DEBUG = WARN\n");
+	put(0, "cuda13-pcie.ini",
+	    "[profile]\n"
+	    "description = CUDA 13.0, 8x RTX PRO 6000 Blackwell, PCIe only\n"
+	    "inherits = base\n"
+	    "[match]\n"
+	    "gpu.name = *RTX PRO 6000*\n"
+	    "gpu.nvlink = no\n"
+	    "driver = >=580\n"
+	    "[toolkit]\n"
+	    "root = /usr/local/cuda-not-there\n"
+	    "[env]\n"
+	    "NCCL_NTHREADS = 512\n"
+	    "[together nccl]\n"
+	    "NCCL_PROTO = LL\n"
+	    "NCCL_ALGO = Ring\n"
+	    "[env.force]\n"
+	    "[env.unset]\n"
+	    "[env.prepend]\n"
+	    "[env.append]\n"
+	    "[require]\n"
+	    "nccl = >=2.28\n");
+	load();
+	check(get("cuda13-pcie")->valid && get("cuda13-pcie")->findings.errors == 0);
+	check(get("cuda13-pcie")->n_match == 3 && get("cuda13-pcie")->n_require == 1);
+	check_streq(value("cuda13-pcie", "NCCL_DEBUG"), "WARN");
+	check_streq(value("cuda13-pcie", "CUDA_HOME"), "/usr/local/cuda-not-there");
+	check_streq(variable("cuda13-pcie", "NCCL_ALGO")->group, "nccl");
 	end();
 }
 
