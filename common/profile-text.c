@@ -2,7 +2,6 @@
 #include "common/profile-text.h"
 
 #include <openssl/evp.h>
-#include <stdarg.h>
 
 #include "common/profile-internal.h"
 #include "common/profile-list.h"
@@ -83,44 +82,52 @@ static bool has_toolkit(const struct profile *p)
 	return false;
 }
 
-/* Appends the strings up to NULL to the text, of which SIZE bytes are there; only counts where TEXT
- * is NULL. */
-__attribute__((sentinel)) static size_t put(char *text, size_t size, ...)
+/* Where the text is written, or only counted: then TEXT is NULL. */
+struct sink {
+	char *text;
+	size_t size;
+};
+
+static void put(struct sink *sink, const char *s)
 {
-	const char *s;
-	va_list ap;
+	size_t n = strlen(s);
 
-	va_start(ap, size);
-	while ((s = va_arg(ap, const char *))) {
-		size_t n = strlen(s);
-
-		if (text)
-			memcpy(text + size, s, n);
-		size += n;
-	}
-	va_end(ap);
-	return size;
+	if (sink->text)
+		memcpy(sink->text + sink->size, s, n);
+	sink->size += n;
 }
 
-/* Writes the text, or only counts its bytes. */
+static void put_variable(struct sink *sink, const struct profile_variable *v)
+{
+	put(sink, snapshot_rule_name(v->rule));
+	put(sink, " ");
+	if (v->group) {
+		put(sink, v->group);
+		put(sink, " ");
+	}
+	put(sink, v->name);
+	if (v->rule != SNAPSHOT_UNSET)
+		put(sink, "=");
+	put(sink, v->value);
+	put(sink, "\n");
+}
+
+/* Returns the size. */
 static size_t put_text(const struct profile *p, char *text)
 {
-	size_t size = put(text, 0, "cudaenv-snapshot 1\nprofile ", p->name, "\nscope ",
-			  p->scope_any ? "any\n" : "user\n", NULL);
+	struct sink sink = {.text = text};
 
-	if (has_toolkit(p))
-		size = put(text, size, "toolkit ", p->toolkit_force ? "force " : "default ",
-			   p->toolkit_root, "\n", NULL);
-	for (size_t i = 0; i < p->n_variables; i++) {
-		const struct profile_variable *v = &p->variables[i];
-
-		size = put(text, size, snapshot_rule_name(v->rule), " ", NULL);
-		if (v->group)
-			size = put(text, size, v->group, " ", NULL);
-		size = put(text, size, v->name, v->rule == SNAPSHOT_UNSET ? "" : "=", v->value,
-			   "\n", NULL);
+	put(&sink, "cudaenv-snapshot 1\nprofile ");
+	put(&sink, p->name);
+	put(&sink, p->scope_any ? "\nscope any\n" : "\nscope user\n");
+	if (has_toolkit(p)) {
+		put(&sink, p->toolkit_force ? "toolkit force " : "toolkit default ");
+		put(&sink, p->toolkit_root);
+		put(&sink, "\n");
 	}
-	return size;
+	for (size_t i = 0; i < p->n_variables; i++)
+		put_variable(&sink, &p->variables[i]);
+	return sink.size;
 }
 
 int profile_make_text(struct profile *p, const struct facts *facts)
