@@ -69,23 +69,15 @@ void self_question(const struct self *self, struct wire_fetch *ret)
 		memcpy(ret->token, subject->token, DIGEST_SIZE);
 }
 
-/* Effective and supplementary groups, malloc()ed. */
-static int read_groups(gid_t **ret, size_t *ret_n)
+/* Effective and supplementary groups. */
+static int read_groups(gid_t *gids, int n_supplementary, size_t *ret)
 {
-	_cleanup_(freep) gid_t *gids = NULL;
-	int n = getgroups(0, NULL);
+	int n = getgroups(n_supplementary, gids + 1);
 
 	if (n < 0)
 		return -errno;
-	gids = calloc((size_t)n + 1, sizeof *gids);
-	if (!gids)
-		return -ENOMEM;
-	n = getgroups(n, gids + 1);
-	if (n < 0)
-		return -errno;
 	gids[0] = getegid();
-	*ret_n = (size_t)n + 1;
-	*ret = TAKE_PTR(gids);
+	*ret = (size_t)n + 1;
 	return 0;
 }
 
@@ -102,11 +94,15 @@ int self_decide(const struct self *self, const struct runtime *rt, const struct 
 	};
 	struct assign_subject match = {.uid = self->subject.uid,
 				       .exe = *self->exe ? self->exe : NULL};
-	int r;
+	int n, r;
 
 	if (self->proc_fd < 0)
 		return -ESRCH;
-	r = read_groups(&gids, &match.n_gids);
+	n = getgroups(0, NULL);
+	gids = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *gids);
+	if (!gids)
+		return -ENOMEM;
+	r = read_groups(gids, n, &match.n_gids);
 	if (r < 0)
 		return r;
 	match.gids = gids;
