@@ -50,15 +50,16 @@ static int add_token(char key[JOB_KEY_SIZE], const char *token)
 }
 
 /* What a new job gets by the rules. */
-static void choose(const struct job_source *src, const struct job_subject *subject,
-		   const struct assign_subject *match, struct job_facts *facts,
-		   struct decision *ret)
+static int choose(const struct job_source *src, const struct job_subject *subject,
+		  const struct assign_subject *match, struct job_facts *facts, struct decision *ret)
 {
 	struct assign_subject m = match ? *match : (struct assign_subject){0};
 	const char *rule;
+	int r;
 
-	if (!facts->placed)
-		job_place(src, subject, facts);
+	r = facts->placed ? 0 : job_place(src, subject, facts);
+	if (r < 0)
+		return r;
 	m.uid = subject->has_key_uid ? subject->key_uid : subject->uid;
 	m.unit = facts->unit[0] ? facts->unit : NULL;
 	m.cgroup = facts->cgroup[0] ? facts->cgroup : NULL;
@@ -66,38 +67,52 @@ static void choose(const struct job_source *src, const struct job_subject *subje
 	ret->reason = rule ? DECIDED_RULE : DECIDED_DEFAULT;
 	if (rule)
 		(void)snprintf(ret->rule, sizeof ret->rule, "%s", rule);
-}
-
-/* Makes the pin of RET's key with RET's digest, or takes the one that is there. */
-static int settle(const struct runtime *rt, const struct job_subject *subject, struct decision *ret)
-{
-	struct pin pin;
-	int r;
-
-	r = pin_settle(rt, ret->key, subject->uid, ret->digest, &pin);
-	ret->pinned = r >= 0;
-	if (r == 0) {
-		ret->reason = DECIDED_PIN;
-		ret->rule[0] = '\0';
-		memcpy(ret->digest, pin.digest, sizeof ret->digest);
-	}
 	return 0;
 }
 
-/* A job without a pin: token, mode, rules. */
+/* Reads RET's pin, if there is one. 1, 0, or negative errno: it cannot be looked at. */
+static int read_pin(const struct runtime *rt, const struct job_subject *subject,
+		    const struct decision *d, struct pin *ret)
+{
+	int r;
+
+	r = pin_read(rt, d->key, subject->uid, ret);
+	return r == 0 ? 1 : r == -ENOENT || r == -EPERM ? 0 : r;
+}
+
+static void take_pin(const struct pin *pin, struct decision *ret)
+{
+	ret->reason = DECIDED_PIN;
+	ret->pinned = true;
+	ret->rule[0] = '\0';
+	memcpy(ret->digest, pin->digest, sizeof ret->digest);
+}
+
+/* A job without a pin: token, mode, rules; and then whoever was first. Where no pin can be made, it
+ * is this process's answer alone; but not where that is for want of descriptors, since others may
+ * have made one. */
 static int decide_new(const struct job_source *src, const struct job_subject *subject,
 		      const struct assign_subject *match, const char *token,
 		      struct job_facts *facts, struct decision *ret)
 {
-	if (src->assign->mode == MODE_OBSERVE) {
+	struct pin pin;
+	int r = 0;
+
+	if (src->assign->mode == MODE_OBSERVE && !(token && subject->token_chosen)) {
 		ret->reason = DECIDED_OBSERVE;
 	} else if (token) {
 		ret->reason = DECIDED_TOKEN;
 		memcpy(ret->digest, token, DIGEST_SIZE);
 	} else {
-		choose(src, subject, match, facts, ret);
+		r = choose(src, subject, match, facts, ret);
 	}
-	return settle(src->rt, subject, ret);
+	if (r < 0)
+		return r;
+	r = pin_settle(src->rt, ret->key, subject->uid, ret->digest, &pin);
+	ret->pinned = r >= 0;
+	if (r == 0)
+		take_pin(&pin, ret);
+	return r == -EMFILE || r == -ENFILE || r == -ENOMEM ? r : 0;
 }
 
 static void copy_facts(const struct job_facts *facts, struct decision *ret)
@@ -117,7 +132,6 @@ int decide(const struct job_source *src, const struct job_subject *subject,
 	struct job_facts facts;
 	const char *token;
 	struct pin pin;
-	bool has_pin;
 	int r;
 
 	if (!src->assign)
@@ -131,22 +145,18 @@ int decide(const struct job_source *src, const struct job_subject *subject,
 		return r;
 	copy_facts(&facts, &d);
 	token = effective_token(src, subject, &facts);
-	has_pin = pin_read(src->rt, d.key, subject->uid, &pin) == 0;
-	if (token_differs(subject, token, has_pin ? &pin : NULL)) {
+	r = read_pin(src->rt, subject, &d, &pin);
+	if (r >= 0 && token_differs(subject, token, r > 0 ? &pin : NULL)) {
 		r = add_token(d.key, token);
-		if (r < 0)
-			return r;
-		has_pin = pin_read(src->rt, d.key, subject->uid, &pin) == 0;
+		if (r == 0)
+			r = read_pin(src->rt, subject, &d, &pin);
 	}
-	if (has_pin) {
-		d.reason = DECIDED_PIN;
-		d.pinned = true;
-		memcpy(d.digest, pin.digest, sizeof d.digest);
-	} else {
+	if (r > 0)
+		take_pin(&pin, &d);
+	else if (r == 0)
 		r = decide_new(src, subject, match, token, &facts, &d);
-		if (r < 0)
-			return r;
-	}
+	if (r < 0)
+		return r;
 	d.below = d.below || (token && streq(token, d.digest));
 	*ret = d;
 	return 0;

@@ -37,8 +37,9 @@ struct decision {
 
 /* MATCH: gids and exe for the rules (uid, unit and cgroup are filled in from what job_find() saw);
  * NULL: none known. A token counts only if snapshots/TOKEN is published here. In mode observe new
- * jobs are pinned none; a job that has a pin keeps it. 0 or negative errno (no decision: nothing is
- * applied). */
+ * jobs are pinned none, except one of the caller's own choice (token_chosen); a job that has a pin
+ * keeps it. 0 or negative errno (no decision: nothing is applied; for want of descriptors or memory
+ * too, because the answer must be that of all others). */
 int decide(const struct job_source *src, const struct job_subject *subject,
 	   const struct assign_subject *match, struct decision *ret);
 

@@ -36,6 +36,13 @@ struct spot {
 	bool service;
 };
 
+/* What could not be read for want of these would have changed the answer, which must be that of all
+ * others: no answer then. Everything else that cannot be read is as if it were not there. */
+static bool is_shortage(int r)
+{
+	return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
+}
+
 static uid_t key_uid(const struct job_subject *subject)
 {
 	return subject->has_key_uid ? subject->key_uid : subject->uid;
@@ -66,10 +73,12 @@ static bool key_fits(const struct search *s, const char *key)
 	return job_key_parse(key, &k) == 0 && k.slot == 0 && k.uid == key_uid(s->subject);
 }
 
-static bool is_registered(const struct search *s, const struct who *who, char ret[JOB_KEY_SIZE])
+/* 1 and its job's key, 0, or negative errno when that cannot be told. */
+static int is_registered(const struct search *s, const struct who *who, char ret[JOB_KEY_SIZE])
 {
 	const struct job_source *src = s->src;
 	char name[JOB_PROC_SIZE], key[JOB_KEY_SIZE];
+	int r;
 
 	int r = src->registered ? src->registered(src->userdata, &who->facts, key) : 0;
 
@@ -77,15 +86,14 @@ static bool is_registered(const struct search *s, const struct who *who, char re
 		return false;
 	if (r > 0 && key_fits(s, key)) {
 		(void)stpcpy(ret, key);
-		return true;
+		return 1;
 	}
 	job_proc_format(s->subject->pidns, who->nspid, who->facts.start, name);
-	if (runtime_readlink(src->rt, src->rt->procs_fd, name, s->subject->uid, key, sizeof key) <
-		    0 ||
-	    !key_fits(s, key))
-		return false;
+	r = runtime_readlink(src->rt, src->rt->procs_fd, name, s->subject->uid, key, sizeof key);
+	if (r < 0 || !key_fits(s, key))
+		return is_shortage(r) ? r : 0;
 	(void)stpcpy(ret, key);
-	return true;
+	return 1;
 }
 
 /* A shell at a terminal, where each command typed is a job of its own. */
@@ -119,47 +127,50 @@ static bool is_boundary(const struct search *s, const struct who *child, const s
 	       (assign && assign_is_boundary(assign, who->facts.comm));
 }
 
-/* The parent of CHILD, if it is in the namespace. */
-static bool read_parent(struct search *s, const struct who *child, struct who *ret)
+/* The parent of CHILD. 1, 0: none in the namespace, or not to be seen; negative errno. */
+static int read_parent(struct search *s, const struct who *child, struct who *ret)
 {
 	pid_t ppid = child->facts.ppid;
 	bool first = child == &s->self;
+	int r;
 
 	/* The parent is 0 where it is outside of the namespace that this /proc shows. */
 	if (ppid <= 0)
-		return false;
+		return 0;
 	if (first && s->src->same_pidns)
 		s->parent_is_init = ppid == 1;
-	if (read_who(s->src, ppid, ret) < 0 || ret->depth < s->self.depth)
-		return false;
+	r = read_who(s->src, ppid, ret);
+	if (r < 0 || ret->depth < s->self.depth)
+		return is_shortage(r) ? r : 0;
 	if (first) {
 		s->parent = *ret;
 		s->has_parent = true;
 		s->parent_is_init = ret->nspid == 1;
 	}
-	return true;
+	return 1;
 }
 
-/* Up to the boundary. True: an ancestor is registered, and RET is its job (rule 1). */
-static bool find_above(struct search *s, char ret[JOB_KEY_SIZE])
+/* Up to the boundary. 1: an ancestor is registered, and RET is its job (rule 1); 0; negative errno.
+ */
+static int find_above(struct search *s, char ret[JOB_KEY_SIZE])
 {
 	struct who child = s->self, parent;
+	int r;
 
 	s->top = s->self;
-	if (!read_parent(s, &s->self, &parent))
-		return false;
-	for (unsigned n = 0; n < JOB_DEPTH_MAX; n++) {
+	r = read_parent(s, &s->self, &parent);
+	for (unsigned n = 0; r > 0 && n < JOB_DEPTH_MAX; n++) {
 		if (is_boundary(s, &child, &parent))
-			return false;
-		if (is_registered(s, &parent, ret))
-			return true;
+			return 0;
+		r = is_registered(s, &parent, ret);
+		if (r != 0)
+			return r;
 		if (parent.nspid == 1)
-			return false;
+			return 0;
 		s->top = child = parent;
-		if (!read_parent(s, &child, &parent))
-			return false;
+		r = read_parent(s, &child, &parent);
 	}
-	return false;
+	return r < 0 ? r : 0;
 }
 
 /* In which hierarchy the claimed root of the cgroup namespace is above the process, and where. */
@@ -265,7 +276,7 @@ static void name_directory(const struct search *s, const char *controllers, cons
 }
 
 /* Fills in what the rules of `assign` look at, and tells what rule 2 needs. */
-static void find_spot(const struct search *s, struct spot *spot, struct job_facts *ret)
+static int find_spot(const struct search *s, struct spot *spot, struct job_facts *ret)
 {
 	const struct assign *assign = s->src->assign;
 	struct cgroup_place place = {.kind = CGROUP_NONE};
@@ -274,18 +285,21 @@ static void find_spot(const struct search *s, struct spot *spot, struct job_fact
 	unsigned line;
 	size_t base = 0;
 	bool claimed;
+	int r;
 
 	*spot = (struct spot){.kind = CGROUP_NONE};
 	ret->placed = true;
 	ret->cgroup[0] = ret->unit[0] = ret->cgroup_dir[0] = '\0';
-	if (s->src->cgroup_fd < 0 || s->subject->cgroup_claim == JOB_CGROUP_UNSEEN ||
-	    procfs_cgroups(s->src->proc_fd, s->subject->pid, &cgroups) < 0)
-		return;
+	if (s->src->cgroup_fd < 0 || s->subject->cgroup_claim == JOB_CGROUP_UNSEEN)
+		return 0;
+	r = procfs_cgroups(s->src->proc_fd, s->subject->pid, &cgroups);
+	if (r < 0)
+		return is_shortage(r) ? r : 0;
 	claimed = find_claimed(s, &cgroups, &line, &base);
 	if (claimed)
 		cgroup_classify(cgroups.lines[line].path + base, &place);
 	else if (!choose_line(&cgroups, &line, &place))
-		return;
+		return 0;
 	/* What is at the root of a container's own cgroup namespace is the container. */
 	if (claimed && place.kind == CGROUP_NONE)
 		place.kind = CGROUP_CONTAINER;
@@ -298,6 +312,7 @@ static void find_spot(const struct search *s, struct spot *spot, struct job_fact
 	spot->service = place.service;
 	if (place.kind != CGROUP_NONE && place.kind != CGROUP_SHARED)
 		name_directory(s, cgroups.lines[line].controllers, path, &place, base, spot, ret);
+	return 0;
 }
 
 /* Rule 2. */
@@ -349,21 +364,22 @@ struct choice {
 
 /* One name: is it a job of this user that had the token as its pin, and how likely is it this
  * process's? */
-static void consider(struct choice *c, const char *name)
+static int consider(struct choice *c, const char *name)
 {
 	const struct job_subject *subject = c->s->subject;
 	char key[JOB_KEY_SIZE];
 	struct job_key k;
 	struct pin pin;
 	unsigned score = 1;
+	int r;
 
 	if (job_key_parse(name, &k) < 0 || k.uid != key_uid(subject))
-		return;
+		return 0;
 	if (k.kind == JOB_TREE && (k.pidns != subject->pidns || k.start > c->s->self.facts.start))
-		return;
-	if (pin_read_name(c->s->src->rt, name, subject->uid, &pin) < 0 ||
-	    !pin_has(&pin, subject->token))
-		return;
+		return 0;
+	r = pin_read_name(c->s->src->rt, name, subject->uid, &pin);
+	if (r < 0 || !pin_has(&pin, subject->token))
+		return is_shortage(r) ? r : 0;
 	if (streq(pin.digest, subject->token))
 		score += 1;
 	if (k.kind == JOB_TREE && (k.pid == c->ns.pgrp || k.pid == c->ns.session))
@@ -374,9 +390,11 @@ static void consider(struct choice *c, const char *name)
 		c->score = score;
 		(void)stpcpy(c->key, key);
 	}
+	return 0;
 }
 
-static bool find_by_token(const struct search *s, char ret[JOB_KEY_SIZE])
+/* 1 and the key, 0, negative errno. */
+static int find_by_token(const struct search *s, char ret[JOB_KEY_SIZE])
 {
 	const struct proc_facts *self = &s->self.facts;
 	struct choice c = {
@@ -386,28 +404,32 @@ static bool find_by_token(const struct search *s, char ret[JOB_KEY_SIZE])
 	_Alignas(struct dirent64) char buf[4096];
 	unsigned seen = 0;
 	ssize_t n;
+	int r = 0;
 
 	if (s->src->rt->jobs_fd < 0)
-		return false;
-	if (!s->src->same_pidns && procfs_ns(s->src->proc_fd, self->pid, &c.ns) < 0)
-		return false;
+		return 0;
+	if (!s->src->same_pidns)
+		r = procfs_ns(s->src->proc_fd, self->pid, &c.ns);
+	if (r < 0)
+		return is_shortage(r) ? r : 0;
 	fd = openat(s->src->rt->jobs_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return false;
+		return is_shortage(-errno) ? -errno : 0;
 	while ((n = getdents64(fd, buf, sizeof buf)) > 0)
 		for (ssize_t at = 0; at < n;) {
 			const struct dirent64 *e = (const void *)(buf + at);
 
 			at += e->d_reclen;
 			if (++seen > JOB_SCAN_MAX)
-				return false;
-			if (e->d_type == DT_LNK)
-				consider(&c, e->d_name);
+				return 0;
+			r = e->d_type == DT_LNK ? consider(&c, e->d_name) : 0;
+			if (r < 0)
+				return r;
 		}
 	if (c.score == 0)
-		return false;
+		return 0;
 	(void)stpcpy(ret, c.key);
-	return true;
+	return 1;
 }
 
 /* Rule 4. */
@@ -424,10 +446,31 @@ static void name_tree(const struct search *s, char ret[JOB_KEY_SIZE])
 	job_key_format(&k, ret);
 }
 
+/* Rules 2 to 4. */
+static int find_in_place(const struct search *s, struct job_facts *ret)
+{
+	const struct job_subject *subject = s->subject;
+	struct spot spot;
+	int r;
+
+	r = find_spot(s, &spot, ret);
+	if (r < 0)
+		return r;
+	ret->ignore_token = !subject->token_chosen && is_first_of_unit(s, &spot);
+	if (find_cgroup(s, &spot, ret->key))
+		return 0;
+	if (subject->token && !subject->token_chosen && !ret->ignore_token && is_reparented(s)) {
+		r = find_by_token(s, ret->key);
+		if (r != 0)
+			return r < 0 ? r : 0;
+	}
+	name_tree(s, ret->key);
+	return 0;
+}
+
 int job_find(const struct job_source *src, const struct job_subject *subject, struct job_facts *ret)
 {
 	struct search s = {.src = src, .subject = subject};
-	struct spot spot;
 	int r;
 
 	r = read_who(src, subject->pid, &s.self);
@@ -437,25 +480,20 @@ int job_find(const struct job_source *src, const struct job_subject *subject, st
 	ret->start = s.self.facts.start;
 	ret->ignore_token = ret->placed = false;
 	ret->cgroup[0] = ret->unit[0] = ret->cgroup_dir[0] = '\0';
-	ret->below = is_registered(&s, &s.self, ret->key) || find_above(&s, ret->key);
-	if (ret->below)
-		return 0;
-	find_spot(&s, &spot, ret);
-	ret->ignore_token = !subject->token_chosen && is_first_of_unit(&s, &spot);
-	if (find_cgroup(&s, &spot, ret->key))
-		return 0;
-	if (subject->token && !subject->token_chosen && !ret->ignore_token && is_reparented(&s) &&
-	    find_by_token(&s, ret->key))
-		return 0;
-	name_tree(&s, ret->key);
-	return 0;
+	r = is_registered(&s, &s.self, ret->key);
+	if (r == 0)
+		r = find_above(&s, ret->key);
+	if (r < 0)
+		return r;
+	ret->below = r > 0;
+	return ret->below ? 0 : find_in_place(&s, ret);
 }
 
-void job_place(const struct job_source *src, const struct job_subject *subject,
-	       struct job_facts *ret)
+int job_place(const struct job_source *src, const struct job_subject *subject,
+	      struct job_facts *ret)
 {
 	struct search s = {.src = src, .subject = subject};
 	struct spot spot;
 
-	find_spot(&s, &spot, ret);
+	return find_spot(&s, &spot, ret);
 }

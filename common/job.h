@@ -115,13 +115,14 @@ struct job_facts {
 };
 
 /* Rules 1 to 4 of DESIGN section 6, before the token part (decide adds it). 0, or negative errno
- * when the process's own facts cannot be read (-ESRCH). */
+ * when the process's own facts cannot be read (-ESRCH), or for want of descriptors or memory. */
 int job_find(const struct job_source *src, const struct job_subject *subject,
 	     struct job_facts *ret);
 
-/* Fills in cgroup and unit of a process, whatever its job; what cannot be read stays "". */
-void job_place(const struct job_source *src, const struct job_subject *subject,
-	       struct job_facts *ret);
+/* Fills in cgroup and unit of a process, whatever its job; what cannot be read stays "". 0, or
+ * negative errno for want of descriptors or memory. */
+int job_place(const struct job_source *src, const struct job_subject *subject,
+	      struct job_facts *ret);
 
 /* 1: the root process or cgroup that KEY names exists, 0: gone, negative errno: cannot tell
  * (another pid namespace, unreadable). For a cgroup key PATH (below cgroup_fd) is where it was

@@ -70,7 +70,7 @@ int pin_read_name(const struct runtime *rt, const char *name, uid_t owner, struc
 	r = runtime_readlink(rt, rt->jobs_fd, name, owner, text, sizeof text);
 	if (r == 0)
 		r = pin_parse(text, ret);
-	return r == 0 || r == -ENOENT ? r : -EPERM;
+	return r == -EBADMSG || r == -ENAMETOOLONG ? -EPERM : r;
 }
 
 /* KEY's name in jobs/ for SLOT. */
@@ -94,7 +94,7 @@ static bool removed(const struct runtime *rt, const char *name)
 }
 
 /* Looks at all names of KEY: the first believed pin, else -ENOENT with the first free slot, else
- * -EPERM. */
+ * -EPERM. Other errors: a name could not be judged. */
 static int look(const struct runtime *rt, const char *key, uid_t owner, bool may_remove,
 		struct pin *ret, unsigned *ret_free)
 {
@@ -108,10 +108,10 @@ static int look(const struct runtime *rt, const char *key, uid_t owner, bool may
 		r = pin_read_name(rt, name, owner, ret);
 		if (r == -EPERM && may_remove && removed(rt, name))
 			r = -ENOENT;
-		if (r == 0) {
+		if (r == 0)
 			ret->slot = slot;
-			return 0;
-		}
+		if (r != -ENOENT && r != -EPERM)
+			return r;
 		if (r == -ENOENT && !any_free) {
 			any_free = true;
 			*ret_free = slot;

@@ -27,7 +27,7 @@ struct pin {
 };
 
 /* Reads the pin of the job KEY (of any slot) for a process of uid OWNER. 0, -ENOENT, -EPERM
- * (strangers hold every name). */
+ * (strangers hold every name), -EMFILE and the like: it could not be looked at. */
 int pin_read(const struct runtime *rt, const char *key, uid_t owner, struct pin *ret);
 
 /* The job's pin: reads it, or makes it with DIGEST ("" or NULL: none) where there is none. 1 made,
@@ -41,5 +41,6 @@ int pin_parse(const char *text, struct pin *ret);
 /* Is DIGEST the pin's or a former one? "" is not. */
 bool pin_has(const struct pin *pin, const char *digest);
 
-/* Reads jobs/NAME, whatever slot it is. 0, -ENOENT, -EPERM (a stranger's, or no pin). */
+/* Reads jobs/NAME, whatever slot it is. 0, -ENOENT, -EPERM (a stranger's, or no pin), other
+ * negative errno. */
 int pin_read_name(const struct runtime *rt, const char *name, uid_t owner, struct pin *ret);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/decide.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "tests/unit/node.h"
@@ -224,6 +225,11 @@ TEST(a_token_of_ones_own_choice)
 	subject.token_chosen = true;
 	check_streq(decide_as(&n, &subject, NULL), A64);
 	check_streq(d.key, with_token(node_tree(P(2), 0), A64));
+	/* Asked for by name, it is one in mode observe too. */
+	node_assign(&n, NODE_ASSIGN("observe", A64, NODE_BOUNDARIES));
+	subject.token = B64;
+	check_streq(decide_as(&n, &subject, NULL), B64);
+	check(has_pin(&n, d.key, B64));
 	node_done(&n);
 }
 
@@ -305,6 +311,54 @@ TEST(registering)
 	}
 	n.rt.procs_fd = safe_close(n.rt.procs_fd);
 	check(decide_register(&n.rt, NODE_PIDNS, &d) == -EBADF);
+	node_done(&n);
+}
+
+/* With SPARE descriptors left: the right answer, or none. */
+static void decide_short(const struct node *n, const struct job_subject *subject, const char *key,
+			 const char *digest, int spare)
+{
+	struct job_source source = node_source(n);
+	int fds[1024], n_fds = 0, r, status;
+	pid_t pid;
+
+	pid = fork();
+	check(pid >= 0);
+	if (pid == 0) {
+		struct rlimit limit = {.rlim_cur = 512, .rlim_max = 512};
+
+		check(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+		while (n_fds < 1024 && (fds[n_fds] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+			n_fds++;
+		check(errno == EMFILE && n_fds > spare);
+		for (int i = 0; i < spare; i++)
+			close(fds[--n_fds]);
+		r = decide(&source, subject, NULL, &d);
+		check(r == -EMFILE ||
+		      (r == 0 && streq(d.key, key) && streq(d.digest, digest) && d.pinned));
+		check(spare < 2 || r == 0);
+		_exit(0);
+	}
+	check(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+TEST(without_descriptors)
+{
+	struct job_subject subject = node_subject(P(3)), orphan = node_subject(P(7));
+	struct node n;
+
+	start(&n);
+	orphan.token = B64;
+	node_add(&n, (struct node_process){.pid = P(7), .ppid = 1, .session = P(6), .start = 2000});
+	node_link(&n, "jobs", node_tree(P(8), 0), B64, 0);
+	for (int spare = 0; spare < 4; spare++) {
+		node_link(&n, "jobs", node_tree(P(2), 0), B64, 0);
+		decide_short(&n, &subject, node_tree(P(2), 0), B64, spare);
+		check(has_pin(&n, node_tree(P(2), 0), B64));
+		check(unlinkat(n.rt.jobs_fd, node_tree(P(2), 0), 0) == 0);
+		decide_short(&n, &orphan, node_tree(P(8), 0), B64, spare);
+		check(has_pin(&n, node_tree(P(8), 0), B64));
+	}
 	node_done(&n);
 }
 
