@@ -78,12 +78,10 @@ static int is_registered(const struct search *s, const struct who *who, char ret
 {
 	const struct job_source *src = s->src;
 	char name[JOB_PROC_SIZE], key[JOB_KEY_SIZE];
-	int r;
-
 	int r = src->registered ? src->registered(src->userdata, &who->facts, key) : 0;
 
 	if (r < 0)
-		return false;
+		return 0;
 	if (r > 0 && key_fits(s, key)) {
 		(void)stpcpy(ret, key);
 		return 1;

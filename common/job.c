@@ -138,12 +138,23 @@ int job_proc_parse(const char *name, uint64_t *ret_pidns, pid_t *ret_nspid, uint
 	return 0;
 }
 
-/* Inode of a namespace of this process; 0: not to be seen. */
+/* Inode of a namespace of this process, from the text "TYPE:[INODE]" of its link; 0: not to be
+ * seen. A stat would take three times as long. */
 static uint64_t namespace_inode(int proc_fd, const char *path)
 {
-	struct stat st;
+	char text[64];
+	const char *s;
+	uint64_t inode;
+	ssize_t n;
 
-	return fstatat(proc_fd, path, &st, 0) == 0 ? st.st_ino : 0;
+	n = readlinkat(proc_fd, path, text, sizeof text - 1);
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	s = strchr(text, '[');
+	if (!s++ || procfs_number(&s, UINT64_MAX, &inode) < 0 || !streq(s, "]"))
+		return 0;
+	return inode;
 }
 
 /* The namespaces of the node's own, as jobs/.node names them. */

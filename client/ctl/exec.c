@@ -81,6 +81,7 @@ static int place_init(const struct published *p, const char *token, struct place
 {
 	ret->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	ret->cgroup_fd = open("/sys/fs/cgroup", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	ret->subject = (struct job_subject){.uid = geteuid()};
 	ret->source = (struct job_source){.proc_fd = ret->proc_fd,
 					  .cgroup_fd = ret->cgroup_fd,
 					  .rt = &p->runtime,

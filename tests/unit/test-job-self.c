@@ -58,9 +58,9 @@ static void make_self(const struct node *n)
 
 	node_mkdir(n, "proc/7/ns");
 	check(symlinkat("7", n->proc_fd, "self") == 0);
-	node_write(n, "proc/7/ns/pid", "", 0);
-	node_write(n, "proc/7/ns/cgroup", "", 0);
-	node_write(n, "proc/7/ns/user", "", 0);
+	check(symlinkat("pid:[7001]", n->proc_fd, "7/ns/pid") == 0);
+	check(symlinkat("cgroup:[7002]", n->proc_fd, "7/ns/cgroup") == 0);
+	check(symlinkat("user:[7003]", n->proc_fd, "7/ns/user") == 0);
 	node_write(n, "proc/7/uid_map", map, sizeof map - 1);
 }
 
@@ -78,7 +78,7 @@ TEST(namespaces_of_the_node_and_others)
 	root = node_inode(&n, "cgroup");
 	/* In namespaces of its own. */
 	check(job_subject_self(&n.rt, n.proc_fd, n.cgroup_fd, NULL, &subject, &same) == 0);
-	check(subject.pid == 7 && !same && subject.pidns == node_inode(&n, "proc/7/ns/pid"));
+	check(subject.pid == 7 && !same && subject.pidns == 7001);
 	check(subject.cgroup_claim == root);
 	check(subject.has_key_uid && subject.key_uid == 100000 + geteuid());
 	/* In those of the daemon. */
@@ -104,7 +104,6 @@ TEST(namespaces_of_the_node_and_others)
 TEST(a_strangers_word_on_the_node)
 {
 	struct job_subject subject;
-	char text[80];
 	struct node n;
 	bool same;
 
@@ -112,10 +111,7 @@ TEST(a_strangers_word_on_the_node)
 		skip("needs root");
 	node_init(&n);
 	make_self(&n);
-	(void)snprintf(text, sizeof text, "cgroupns %llu userns %llu",
-		       (unsigned long long)node_inode(&n, "proc/7/ns/cgroup"),
-		       (unsigned long long)node_inode(&n, "proc/7/ns/user"));
-	node_link(&n, "jobs", ".node", text, 1234);
+	node_link(&n, "jobs", ".node", "cgroupns 7002 userns 7003", 1234);
 	check(job_subject_self(&n.rt, n.proc_fd, n.cgroup_fd, NULL, &subject, &same) == 0);
 	check(subject.cgroup_claim != 0 && subject.has_key_uid);
 	check(job_node_publish(&n.rt, n.proc_fd) == 0);
