@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "client/ctl/jsonutil.h"
+#include "client/ctl/published.h"
 #include "common/util.h"
 
 #define OBJECT       "/org/cudaenv/Manager1"
@@ -208,20 +209,33 @@ static char process_state(pid_t pid)
 	return end && end[1] == ' ' ? end[2] : 0;
 }
 
+/* Who listens, or, where systemd does that for it, who wrote the status file. 0 unknown. */
+static pid_t manager_pid(const struct ctl *ctl, const struct control_result *result)
+{
+	_cleanup_(published_done) struct published p = PUBLISHED_NULL;
+
+	if (result->peer > 1)
+		return result->peer;
+	if (published_open(ctl->paths.runtime, &p) < 0)
+		return 0;
+	return (pid_t)json_number(p.status, "manager_pid", 0);
+}
+
 static int error_timeout(struct ctl *ctl, const struct control_result *result)
 {
-	char state = process_state(result->peer), who[64] = "cudaenvd";
+	pid_t pid = manager_pid(ctl, result);
+	char state = process_state(pid), who[64] = "cudaenvd";
 	const char *after = ctl->verb && ctl->verb->flags & VERB_CHANGES && !ctl->dry_run
 				    ? "; whether the change was made, cudaenvctl history tells then"
 				    : "";
 
-	if (result->peer > 1)
-		(void)snprintf(who, sizeof who, "cudaenvd (pid %d)", (int)result->peer);
+	if (pid > 0)
+		(void)snprintf(who, sizeof who, "cudaenvd (pid %d)", (int)pid);
 	if (state == 'T' || state == 't')
 		return ctl_error(CTL_FAILED,
 				 "%s does not answer: it was stopped by a signal; "
 				 "kill -CONT %d wakes it%s",
-				 who, (int)result->peer, after);
+				 who, (int)pid, after);
 	return ctl_error(
 		CTL_FAILED, "%s does not answer on %s; restart it (%s); running jobs do not mind%s",
 		who, ctl->paths.control,
@@ -249,6 +263,8 @@ static int error_remote(const struct control_result *result)
 		if (streq(known[i].name, name))
 			return ctl_error(known[i].status, "%s%s", result->error_text,
 					 known[i].way_out);
+	if (streq(result->error_name, SD_BUS_ERROR_INVALID_ARGS))
+		return ctl_error(CTL_USAGE, "%s", result->error_text);
 	return ctl_error(CTL_FAILED, "cudaenvd answered %s: %s", result->error_name,
 			 result->error_text);
 }
@@ -265,6 +281,8 @@ int ctl_call_error(struct ctl *ctl, int r, const struct control_result *result)
 		return ctl_error(CTL_FAILED,
 				 "cudaenvd is not running: nobody listens on %s; start it with %s",
 				 ctl->paths.control, ctl_start_hint(ctl));
+	case -EINVAL:
+		return ctl_error(CTL_USAGE, "an argument is not text in UTF-8");
 	case -EACCES:
 	case -EPERM:
 		return ctl_error(CTL_FAILED, "%s may not be reached by this user: %s",

@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <inttypes.h>
-#include <time.h>
 
 #include "client/ctl/control.h"
 #include "client/ctl/jsonutil.h"
@@ -21,13 +20,17 @@ static void cell_short(struct table *t, const char *s)
 		table_cell(t, s);
 }
 
-static const char *profile_state(struct json_object *o)
+static void cell_state(struct table *t, struct json_object *o)
 {
-	if (!json_true(o, "valid"))
-		return "has errors";
-	if (json_true(o, "edited"))
-		return json_true(o, "active") ? "in use, edited" : "edited";
-	return json_true(o, "active") ? "in use" : "ready";
+	bool active = json_true(o, "active");
+	const char *fault = !json_true(o, "valid")   ? "has errors"
+			    : json_true(o, "edited") ? "edited"
+						     : NULL;
+
+	if (fault)
+		table_cell_format(t, "%s%s", active ? "in use, " : "", fault);
+	else
+		table_cell(t, active ? "in use" : "ready");
 }
 
 static int finish_table(const struct table *t, const char *none)
@@ -61,29 +64,17 @@ static int run_list(struct ctl *ctl, int argc, char *argv[])
 		struct json_object *p = json_object_array_get_idx(profiles, i);
 
 		table_cell(&t, json_string(p, "name"));
-		table_cell(&t, profile_state(p));
+		cell_state(&t, p);
 		cell_short(&t, json_string(p, "digest"));
 		table_cell(&t, json_string(p, "scope"));
-		table_cell(&t, json_string(p, "description"));
+		/* Of a profile that is refused, why: FILE:LINE:COL: error: text. */
+		table_cell(&t, json_string(p, json_true(p, "valid") ? "description" : "error"));
 		table_cell(&t, json_string(p, "path"));
 	}
 	return finish_table(&t, ctl->paths.user
 					? "no profile yet: write NAME.ini into profiles.d of "
 					  "your configuration directory"
 					: "no profile yet: write /etc/cudaenv/profiles.d/NAME.ini");
-}
-
-/* Times are seconds since 1970 or already text. */
-static void cell_time(struct table *t, struct json_object *entry)
-{
-	time_t when = (time_t)json_number(entry, "time", 0);
-	struct tm tm;
-	char text[32];
-
-	if (when > 0 && localtime_r(&when, &tm) && strftime(text, sizeof text, "%F %T", &tm) > 0)
-		table_cell(t, text);
-	else
-		table_cell(t, json_string(entry, "time"));
 }
 
 static int run_history(struct ctl *ctl, int argc, char *argv[])
@@ -107,7 +98,7 @@ static int run_history(struct ctl *ctl, int argc, char *argv[])
 	for (size_t i = 0; entries && i < json_object_array_length(entries); i++) {
 		struct json_object *e = json_object_array_get_idx(entries, i);
 
-		cell_time(&t, e);
+		table_cell(&t, json_string(e, "time"));
 		if (json_string(e, "user"))
 			table_cell(&t, json_string(e, "user"));
 		else

@@ -15,6 +15,8 @@
 #include "client/ctl/workers.h"
 #include "common/util.h"
 
+#define ERROR_DENIED      "org.cudaenv.Error.Denied"
+#define ERROR_ARGUMENTS   "org.freedesktop.DBus.Error.InvalidArgs"
 #define OFF_DEADLINE_USEC ((uint64_t)1000 * 1000)
 
 static struct json_object *holders_json(const struct holders *h)
@@ -87,6 +89,8 @@ static void print_change(struct json_object *o, enum mode mode, bool dry_run)
 	else
 		printf("%s %s%s%s: %s.\n", dry_run ? "Would change mode to" : "Mode is now",
 		       mode_name(mode), from ? ", was " : "", from ? from : "", effect[mode]);
+	if (json_string(o, "warning"))
+		ctl_note("%s", json_string(o, "warning"));
 	if (mode != MODE_ON)
 		return;
 	if (!profile) {
@@ -116,6 +120,11 @@ static int keep_running_jobs(struct ctl *ctl, const struct published *p, struct 
 
 	if (!p->assign || p->assign->mode == MODE_ON)
 		return CTL_GOOD;
+	if (geteuid() != 0 && geteuid() != p->runtime.publisher) {
+		ctl_note(
+			"jobs that run on the GPU already are not looked for: only root sees them");
+		return CTL_GOOD;
+	}
 	r = holders_find(p, geteuid() == 0 ? WORKERS_EVERYONE : geteuid(), ret);
 	if (r < 0)
 		return ctl_error(CTL_FAILED, "cannot look for running jobs in /proc: %s",
@@ -175,6 +184,25 @@ static struct json_object *off_json(const struct published *p, const struct off_
 }
 
 /* WHY: of the call that failed. */
+static void off_notes(const struct published *p, const char *state_dir,
+		      const struct off_result *off, int why, const struct control_result *answer)
+{
+	const char *what = why == -EREMOTEIO   ? answer->error_text
+			   : why == -ETIMEDOUT ? "it does not answer"
+					       : "it is not running";
+
+	ctl_note("not through cudaenvd (%s): %s/assign was rewritten; it takes this over when it "
+		 "can again",
+		 what, p->path);
+	if (off->damaged)
+		ctl_note("that file was missing or damaged: the new one has no rules");
+	if (off->state_error < 0)
+		ctl_note(
+			"%s/active could not be changed (%s): a reboot would bring the mode before "
+			"back",
+			state_dir, strerror(-off->state_error));
+}
+
 static int off_without_manager(struct ctl *ctl, int why, const struct control_result *answer)
 {
 	_cleanup_(published_done) struct published p = PUBLISHED_NULL;
@@ -194,14 +222,7 @@ static int off_without_manager(struct ctl *ctl, int why, const struct control_re
 	}
 	if (r < 0)
 		return ctl_error(CTL_FAILED, "cannot write %s/assign: %s", p.path, strerror(-r));
-	ctl_note("cudaenvd %s, so %s/assign was rewritten; it takes this over when it starts again",
-		 why == -ETIMEDOUT ? "does not answer" : "is not running", p.path);
-	if (off.damaged)
-		ctl_note("that file was missing or damaged: the new one has no rules");
-	if (off.state_error < 0)
-		ctl_note("%s/active could not be changed (%s): a reboot would bring the mode "
-			 "before back",
-			 paths->state, strerror(-off.state_error));
+	off_notes(&p, paths->state, &off, why, answer);
 	o = off_json(&p, &off);
 	if (ctl->json)
 		json_print(o);
@@ -210,9 +231,11 @@ static int off_without_manager(struct ctl *ctl, int why, const struct control_re
 	return CTL_GOOD;
 }
 
+/* An answer, or a call that was never made: no reason to go another way. */
 static bool off_is_refused(int r, const struct control_result *answer)
 {
-	return r == -EREMOTEIO && streq(answer->error_name, "org.cudaenv.Error.Denied");
+	return r == -EINVAL || (r == -EREMOTEIO && (streq(answer->error_name, ERROR_DENIED) ||
+						    streq(answer->error_name, ERROR_ARGUMENTS)));
 }
 
 static int run_off(struct ctl *ctl, int argc, char *argv[])

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <time.h>
 
 #include "client/ctl/control.h"
@@ -15,7 +16,7 @@
 #include "client/ctl/workers.h"
 #include "common/util.h"
 
-#define PING_USEC    ((uint64_t)1000 * 1000)
+#define PING_USEC    ((uint64_t)2000 * 1000)
 #define DIGEST_SHOWN 12
 
 enum manager_state { MANAGER_RUNNING, MANAGER_SILENT, MANAGER_DEAD, MANAGER_UNSEEN };
@@ -42,20 +43,39 @@ static void status_done(struct status *s)
 	free(s->verdict);
 }
 
+/* Without the control socket's directory nothing can be told: a container has only the published
+ * tree. */
+static bool control_is_here(const char *control)
+{
+	_cleanup_(freep) char *directory = strdup(control);
+	char *slash = directory ? strrchr(directory, '/') : NULL;
+
+	if (slash)
+		*slash = '\0';
+	return slash && access(directory, F_OK) == 0;
+}
+
+/* A manager that is gone is not called: systemd would start it, and a question must not do that.
+ * Where none has run yet it may. */
 static void find_manager(const char *control, struct status *s)
 {
 	_cleanup_(control_result_done) struct control_result answer = {0};
+	pid_t pid = (pid_t)json_number(s->published.status, "manager_pid", 0);
 	int r;
 
+	s->manager_pid = pid;
+	s->manager =
+		s->published.status && !control_is_here(control) ? MANAGER_UNSEEN : MANAGER_DEAD;
+	if (s->manager == MANAGER_UNSEEN)
+		return;
+	if (pid > 0 && kill(pid, 0) < 0 && errno == ESRCH)
+		return;
 	r = control_ping(control, PING_USEC, &answer);
-	s->manager_pid = answer.peer;
 	if (r == 0 || r == -EREMOTEIO)
 		s->manager = MANAGER_RUNNING;
-	else if (r == -ENOENT || r == -ECONNREFUSED || r == -ECONNRESET)
-		s->manager = MANAGER_DEAD;
 	else if (r == -ETIMEDOUT)
 		s->manager = MANAGER_SILENT;
-	else
+	else if (r != -ENOENT && r != -ECONNREFUSED && r != -ECONNRESET)
 		s->manager = MANAGER_UNSEEN;
 }
 
@@ -249,6 +269,8 @@ static int print_status(const struct status *s, struct json_object *o)
 	printf("%s", colour_begin(good ? COLOUR_GOOD : COLOUR_BAD));
 	print_escaped(s->verdict);
 	printf("%s\n", colour_end());
+	if (s->manager == MANAGER_UNSEEN)
+		ctl_note("whether cudaenvd runs cannot be seen from here");
 	if (!s->have_published)
 		return CTL_GOOD;
 	table_init(&t, headers);
@@ -276,11 +298,14 @@ static int run_status(struct ctl *ctl, int argc, char *argv[])
 
 	if (!paths)
 		return CTL_FAILED;
+	(void)published_open(paths->runtime, &s.published);
+	find_manager(paths->control, &s);
+	/* Again: a manager that has just been started has published something else. */
+	published_done(&s.published);
 	s.published_error = published_open(paths->runtime, &s.published);
 	s.have_published = s.published_error == 0;
 	if (s.published_error == -EPERM)
 		return ctl_published(ctl, &s.published);
-	find_manager(paths->control, &s);
 	find_since(&s);
 	count_workers(&s);
 	if (make_verdict(ctl, &s) < 0)

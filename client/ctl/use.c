@@ -22,10 +22,12 @@ static void print_switch(struct json_object *o, bool dry_run)
 	if (from && to && streq(from, to))
 		printf(" (as before)");
 	else if (from)
-		printf(" (before: %.*s)", DIGEST_SHOWN, from);
+		printf(" (%s: %.*s)", dry_run ? "now" : "before", DIGEST_SHOWN, from);
 	printf(".\n");
 	if (mode && !streq(mode, "on"))
 		printf("Mode is %s: nothing is set until cudaenvctl on.\n", mode);
+	if (json_string(o, "warning"))
+		ctl_note("%s", json_string(o, "warning"));
 }
 
 /* After the answer the published rules are the new ones; a reader of them sees who differs. */

@@ -159,6 +159,14 @@ static void print_way_out(const struct workers *w, const struct worker_job *job)
 	}
 }
 
+/* The token part of a key is a digest, and too long for a terminal. */
+static int key_shown(const char *key)
+{
+	const char *dot = ctl_terminal() ? strchr(key, '.') : NULL;
+
+	return dot ? (int)(dot - key) + 1 + DIGEST_SHOWN : (int)strlen(key);
+}
+
 void worklist_stays_print(const struct published *p, const struct workers *w)
 {
 	_cleanup_(names_done) struct names names = {.published = p};
@@ -173,7 +181,7 @@ void worklist_stays_print(const struct published *p, const struct workers *w)
 		if (!any)
 			printf("These jobs stay as they are until they are started again:\n");
 		any = true;
-		printf("  %s, on ", job->key);
+		printf("  job %.*s, on ", key_shown(job->key), job->key);
 		print_escaped(!job->snapshot[0] ? "nothing" : name ? name : "a snapshot");
 		if (job->snapshot[0])
 			printf(" %.*s", DIGEST_SHOWN, job->snapshot);
@@ -190,17 +198,6 @@ void worklist_stays_print(const struct published *p, const struct workers *w)
 	}
 }
 
-/* The token part of a key is a digest, and too long for a terminal. */
-static void cell_key(struct table *t, const char *key)
-{
-	const char *dot = strchr(key, '.');
-
-	if (dot && ctl_terminal())
-		table_cell_format(t, "%.*s", (int)(dot - key) + 1 + DIGEST_SHOWN, key);
-	else
-		table_cell(t, key);
-}
-
 static void process_row(struct table *t, const struct worker *w, struct names *names, int indent)
 {
 	const char *profile = names_find(names, w->snapshot);
@@ -215,7 +212,7 @@ static void process_row(struct table *t, const struct worker *w, struct names *n
 	else
 		table_cell(t, w->pin_known ? "none" : NULL);
 	table_cell(t, w->stale == TRI_YES ? "stale" : w->stale == TRI_NO ? "current" : NULL);
-	cell_key(t, w->key);
+	table_cell_format(t, "%.*s", key_shown(w->key), w->key);
 	table_cell(t, w->unit);
 	table_cell(t, w->exe);
 }

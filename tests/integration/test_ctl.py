@@ -217,6 +217,29 @@ def test_bad_news_of_profiles(two):
     assert two.json("status")["active"] == "base"
 
 
+def test_list_says_what_is_wrong(two):
+    two.profile("bad", "[env]\nA=b\nA=c\n")
+    bad = wait_until(lambda: [p for p in two.json("list")["profiles"] if p["name"] == "bad"], "it is seen")[0]
+    assert bad["valid"] is False and bad["digest"] is None
+    row, = [line for line in two.ctl("list").stdout.splitlines() if line.startswith("bad\thas errors\t")]
+    assert f"{two.profiles}/bad.ini:3:1: error: " in row
+    # One in use that is broken by an edit stays in force.
+    two.profile("base", "[env]\nA=b\nA=c\n")
+    wait_until(lambda: "base\tin use, has errors\t" in two.ctl("list").stdout, "the fault shows")
+    s = two.json("status")
+    assert s["active"] == "base" and s["profiles_broken"] == 2 and s["profiles_valid"] == 1
+
+
+@pytest.mark.parametrize("reason", ["x" * 2000, b"\xff"])
+def test_a_reason_that_cannot_be_kept(two, reason):
+    for arguments in ["use", "pcie8"], ["off"], ["observe"], ["rollback"]:
+        done = subprocess.run([CTL, *arguments, "--reason", reason], env=two.environ(), capture_output=True, text=True,
+                              timeout=60)
+        assert done.returncode == 2 and done.stdout == "" and done.stderr, arguments
+    s = two.json("status")
+    assert s["mode"] == "on" and s["active"] == "base"
+
+
 def test_edited_is_not_applied_until_use(two):
     two.variables("base", NCCL_DEBUG="INFO")
     wait_until(lambda: [p for p in two.json("list")["profiles"] if p["name"] == "base" and p["edited"]], "edited shows")
