@@ -230,7 +230,7 @@ static void on_published_changed(int error, void *userdata)
 
 static int watch_sources(struct manager *m)
 {
-	int r = watch_new(m->event, on_sources_changed, m, &m->sources);
+	int r = watch_new(m->event, false, on_sources_changed, m, &m->sources);
 
 	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(m->paths.profiles) && m->paths.profiles[i]; i++)
 		r = watch_add(m->sources, WATCH_DIRECTORY, m->paths.profiles[i]);
@@ -253,7 +253,7 @@ static int watch_published(struct manager *m)
 		snapshots = NULL;
 		return -ENOMEM;
 	}
-	r = watch_new(m->event, on_published_changed, m, &m->published);
+	r = watch_new(m->event, true, on_published_changed, m, &m->published);
 	if (r >= 0)
 		r = watch_add(m->published, WATCH_DIRECTORY, snapshots);
 	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(files); i++) {

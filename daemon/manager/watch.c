@@ -28,6 +28,7 @@ struct watch {
 	void *userdata;
 	struct watch_target *targets;
 	size_t n_targets;
+	uint32_t content_mask;
 	int fd;
 	struct interest *interests;
 	size_t n_interests;
@@ -158,7 +159,7 @@ static int arrive(struct watch *w, const char *path, enum watch_kind kind, unsig
 		return 0; /* its directory is watched for its name */
 	if (kind == WATCH_PASSAGE)
 		return interest_add(w, path, SELF_MASK, NULL);
-	r = interest_add(w, path, CONTENT_MASK | SELF_MASK, NULL);
+	r = interest_add(w, path, w->content_mask | SELF_MASK, NULL);
 	return r < 0 ? r : walk_entries(w, path, links);
 }
 
@@ -173,7 +174,7 @@ static int step(struct watch *w, const char *current, const char *name, const ch
 
 	r = interest_add(w, current, SELF_MASK, NULL);
 	if (r == 0 && (file || lstat(next, &st) < 0 || S_ISLNK(st.st_mode)))
-		r = interest_add(w, current, CONTENT_MASK, name);
+		r = interest_add(w, current, w->content_mask, name);
 	if (r < 0)
 		return r;
 	/* Only now is what we see the state from which changes are told. */
@@ -307,7 +308,8 @@ static int on_settle_timer(sd_event_source *source, uint64_t usec, void *userdat
 	return 0;
 }
 
-int watch_new(sd_event *event, watch_handler handler, void *userdata, struct watch **ret)
+int watch_new(sd_event *event, bool writes, watch_handler handler, void *userdata,
+	      struct watch **ret)
 {
 	_cleanup_(watch_freep) struct watch *w = calloc(1, sizeof(*w));
 	int r;
@@ -315,6 +317,7 @@ int watch_new(sd_event *event, watch_handler handler, void *userdata, struct wat
 	if (!w)
 		return -ENOMEM;
 	w->fd = -EBADF;
+	w->content_mask = CONTENT_MASK | (writes ? IN_MODIFY : 0);
 	w->handler = handler;
 	w->userdata = userdata;
 	w->event = sd_event_ref(event);

@@ -10,6 +10,7 @@
  * without an event. Mounts over a directory are not seen.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <systemd/sd-event.h>
 
@@ -29,8 +30,10 @@ typedef void (*watch_handler)(int error, void *userdata);
 
 struct watch;
 
-/* 0 or negative errno. */
-int watch_new(sd_event *event, watch_handler handler, void *userdata, struct watch **ret);
+/* WRITES: tell every write, not only when a written file is closed: for files that nobody else
+ * should touch, while a profile half written is not yet news. 0 or negative errno. */
+int watch_new(sd_event *event, bool writes, watch_handler handler, void *userdata,
+	      struct watch **ret);
 struct watch *watch_free(struct watch *w);
 /* Adds a target; takes effect with watch_start(). 0 or -ENOMEM. */
 int watch_add(struct watch *w, enum watch_kind kind, const char *path);
