@@ -249,7 +249,10 @@ def test_everything_killed(site):
 
 
 def test_directory_unreadable_or_gone(site):
-    """No variables can be had; the start is as if nothing was installed."""
+    """No variables can be had; the start is as if nothing was installed. (The pieces are frozen, or they would mend it.)"""
+    pieces = [site.node.broker_pid(), site.node.process.pid]
+    for pid in pieces:
+        os.kill(pid, signal.SIGSTOP)
     hidden = site.node.run.with_name("hidden")
     site.node.run.rename(hidden)
     try:
@@ -265,6 +268,8 @@ def test_directory_unreadable_or_gone(site):
         if site.node.run.is_dir():
             site.node.run.rmdir()
         hidden.rename(site.node.run)
+        for pid in pieces:
+            os.kill(pid, signal.SIGCONT)
 
 
 def test_snapshot_truncated(site):
