@@ -46,3 +46,7 @@ tests_unit_test_start_LDADD = client/libclient.la
 tests_unit_test_start_files_SOURCES = tests/unit/test-start-files.c $(client_test_headers)
 tests_unit_test_start_files_CFLAGS = $(client_test_cflags)
 tests_unit_test_start_files_LDADD = client/libclient.la
+
+FUZZERS += tests/fuzz/fuzz-apply
+tests_fuzz_fuzz_apply_SOURCES = tests/fuzz/fuzz-apply.c $(REPLAY)
+tests_fuzz_fuzz_apply_LDADD = client/libclient.la $(LIB_FUZZING_ENGINE)

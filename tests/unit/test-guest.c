@@ -158,6 +158,7 @@ TEST(no_output)
 {
 	set_up_node();
 	run(NULL, silent_alone);
+	check(chmod(at("rt/snapshots/%s", one), 0644) == 0);
 	check(truncate(at("rt/snapshots/%s", one), 5) == 0);
 	run(NULL, silent_failure);
 	tear_down_node();
