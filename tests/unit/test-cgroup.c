@@ -5,114 +5,114 @@
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-static const struct {
-	const char *path;
-	enum cgroup_kind kind;
-	const char *directory; /* NULL: none */
-	const char *unit;
-	bool service;
-} paths[] = {
-	{"/",										      CGROUP_NONE,      NULL,									   "",                           false																													   },
-	{"/init.scope",									    CGROUP_NONE,      NULL,									   "",                           false																													   },
-	{"/system.slice",									  CGROUP_NONE,      NULL,									   "",                           false																													   },
-	{"/mine/deep/down",									CGROUP_NONE,      NULL,									   "",                           false																													   },
- /* units */
-	{"/system.slice/vllm.service",							     CGROUP_UNIT,      "/system.slice/vllm.service",                                                   "vllm.service",
-	 true																																																								      },
-	{"/system.slice/system-vllm.slice/vllm@1.service/a/b.scope",                               CGROUP_UNIT,
-	 "/system.slice/system-vllm.slice/vllm@1.service",																	   "vllm@1.service",             false																													   },
-	{"/system.slice/run-r1.scope",							     CGROUP_UNIT,      "/system.slice/run-r1.scope",                                                   "run-r1.scope",
-	 false																																																								     },
-	{"/own.slice/a.service/b.service",							 CGROUP_UNIT,      "/own.slice/a.service",                                                         "a.service",                  true																													    },
-	{"//system.slice//a.service//",							    CGROUP_UNIT,      "//system.slice//a.service",                                                    "a.service",
-	 true																																																								      },
-	{"/system.slice/cri.service.d",							    CGROUP_NONE,      NULL,									   "",                           false																													   },
- /* users */
-	{"/user.slice/user-1000.slice/session-3.scope",                                            CGROUP_SHARED,    NULL,                                                                           "session-3.scope",
-	 false																																																								     },
-	{"/user.slice/user-1000.slice/user@1000.service/app.slice/x.service",                      CGROUP_SHARED,    NULL,
-	 "user@1000.service",																								      true																													    },
-	{"/user.slice/user-1000.slice/user@1000.service/app.slice/run-1.scope",                    CGROUP_SHARED,    NULL,
-	 "user@1000.service",																								      false																													   },
- /* Slurm, both generations */
-	{"/system.slice/slurmstepd.scope",							 CGROUP_SHARED,    NULL,									   "slurmstepd.scope",           false																													   },
-	{"/system.slice/slurmstepd.scope/job_42/step_0/user/task_0",                               CGROUP_SLURM,
-	 "/system.slice/slurmstepd.scope/job_42/step_0",																	     "",                           false																													   },
-	{"/system.slice/n1_slurmstepd.scope/job_42/step_batch/user/task_0",                        CGROUP_SLURM,
-	 "/system.slice/n1_slurmstepd.scope/job_42/step_batch",																      "",                           false																													   },
-	{"/slurm/uid_1000/job_42/step_17",							 CGROUP_SLURM,     "/slurm/uid_1000/job_42/step_17",                                               "",
-	 false																																																								     },
-	{"/system.slice/slurmstepd.scope/job_42/step_extern/user/task_0",                          CGROUP_SHARED,    NULL,
-	 "slurmstepd.scope",																								       false																													   },
-	{"/system.slice/slurmstepd.scope/job_42/step_interactive/user/task_0",                     CGROUP_SHARED,    NULL,
-	 "slurmstepd.scope",																								       false																													   },
-	{"/a/step_0",									      CGROUP_NONE,      NULL,									   "",                           false																													   },
-	{"/job_1/step_",									   CGROUP_NONE,      NULL,									   "",                           false																													   },
- /* containers */
-	{"/docker/" ID,									    CGROUP_CONTAINER, "/docker/" ID,								  "",                           false																													   },
-	{"/docker/" ID "/sub",								     CGROUP_CONTAINER, "/docker/" ID,								  "",                           false																													   },
-	{"/docker/" ID "/docker/" ID "/x",							 CGROUP_CONTAINER, "/docker/" ID "/docker/" ID,                                                    "",
-	 false																																																								     },
-	{"/system.slice/docker-" ID ".scope",						      CGROUP_CONTAINER, "/system.slice/docker-" ID ".scope",
-	 "",																										       false																													   },
-	{"/machine.slice/libpod-" ID ".scope/container",                                           CGROUP_CONTAINER,
-	 "/machine.slice/libpod-" ID ".scope",																		       "",                           false																													   },
-	{"/machine.slice/libpod-conmon-" ID ".scope",                                              CGROUP_UNIT,
-	 "/machine.slice/libpod-conmon-" ID ".scope",																		"libpod-conmon-" ID ".scope", false																													   },
-	{"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope/container",
-	 CGROUP_CONTAINER,											   "/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope", "",                           false																													   },
-	{"/libpod_parent/libpod-" ID,							      CGROUP_CONTAINER, "/libpod_parent/libpod-" ID,                                                    "",                           false																													   },
-	{"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice/"
-	 "cri-containerd-" ID ".scope",
-	 CGROUP_CONTAINER,									      "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice/"
-	 "cri-containerd-" ID ".scope",
-	 "",																									false																																																					     },
-	{"/kubepods.slice/kubepods-pod1_2.slice/crio-" ID ".scope/container",										   CGROUP_CONTAINER,
-	 "/kubepods.slice/kubepods-pod1_2.slice/crio-" ID ".scope",													       "",false																																																		 },
-	{"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice",
-	 CGROUP_CONTAINER,												   "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice",													"",																									 false																																	    },
-	{"/kubepods.slice/kubepods-burstable.slice",										   CGROUP_NONE,												   NULL,																	"",false},
-	{"/kubepods/burstable/pod12ab-34/" ID,										   CGROUP_CONTAINER,
-	 "/kubepods/burstable/pod12ab-34/" ID,																	      "",																									  false																																																				      },
-	{"/kubepods/pod12ab-34",										   CGROUP_CONTAINER,												   "/kubepods/pod12ab-34",																			    "",false},
-	{"/podium",										   CGROUP_NONE,												   NULL,																					 "",																											    false																																																																																																       },
-	{"/ecs/task/" ID,										   CGROUP_CONTAINER,												   "/ecs/task/" ID,																				   "",false},
-	{"/default/" ID,										   CGROUP_CONTAINER,												   "/default/" ID,																				    "",																											     false																																																																																																																																												   },
-	{"/default/X" ID,										   CGROUP_NONE,												   NULL,																				   "",false},
-	{"/lxc.payload.web/x",										   CGROUP_CONTAINER,												   "/lxc.payload.web",																			      "",																										   false																																																																																																																																																																																				  },
-	{"/lxc.payload/web/x",										   CGROUP_CONTAINER,												   "/lxc.payload/web",																			      "",false},
-	{"/lxc/web",										   CGROUP_CONTAINER,												   "/lxc/web",																					"",																											     false																																																																																																																																																																																																																																 },
-	{"/lxc.monitor.web",										   CGROUP_NONE,												   NULL,																				"",false},
-	{"/machine.slice/machine-deb.scope/payload/init.scope",										   CGROUP_CONTAINER,
-	 "/machine.slice/machine-deb.scope",															     "",																						     false																																																					},
-	{"/machine.slice/systemd-nspawn@deb.service/payload",										   CGROUP_CONTAINER,
-	 "/machine.slice/systemd-nspawn@deb.service",															       "",false																																																			       },
- /* a systemd in a container */
-	{"/machine.slice/machine-deb.scope/payload/system.slice/vllm.service",										   CGROUP_UNIT,
-	 "/machine.slice/machine-deb.scope/payload/system.slice/vllm.service",													      "vllm.service",
-	 true																																																      },
-	{"/lxc.payload.web/user.slice/user-0.slice/session-1.scope",										     CGROUP_SHARED,												   NULL,
-	 "session-1.scope",						     false},
-	{"/docker/" ID "/system.slice/slurmstepd.scope/job_1/step_2",										   CGROUP_SLURM,
-	 "/docker/" ID "/system.slice/slurmstepd.scope/job_1/step_2",														       "", false																																																	       },
-	{"/system.slice/slurmstepd.scope/job_1/step_2/user/" ID,										   CGROUP_CONTAINER,
-	 "/system.slice/slurmstepd.scope/job_1/step_2/user/" ID,															    "",                                                      false																																																		    },
-};
-
-TEST(what_paths_say)
+/* PATH is of KIND; a '!' in it stands behind the directory that is the job's. */
+static void says(const char *path, enum cgroup_kind kind, const char *unit, bool service)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
-		struct cgroup_place p;
+	const char *mark = strchr(path, '!');
+	struct cgroup_place p;
+	char plain[512];
 
-		cgroup_classify(paths[i].path, &p);
-		if (p.kind != paths[i].kind || p.service != paths[i].service)
-			fprintf(stderr, "%s is %d\n", paths[i].path, p.kind);
-		check(p.kind == paths[i].kind && p.service == paths[i].service);
-		check_streq(p.unit, paths[i].unit);
-		if (paths[i].directory)
-			check(p.length == strlen(paths[i].directory) &&
-			      strncmp(paths[i].path, paths[i].directory, p.length) == 0);
-	}
+	if (mark)
+		(void)snprintf(plain, sizeof plain, "%.*s%s", (int)(mark - path), path, mark + 1);
+	else
+		(void)snprintf(plain, sizeof plain, "%s", path);
+	cgroup_classify(plain, &p);
+	if (p.kind != kind)
+		fprintf(stderr, "%s is %d\n", plain, p.kind);
+	check(p.kind == kind && p.service == service);
+	check_streq(p.unit, unit);
+	check(mark ? p.length == (size_t)(mark - path)
+		   : kind == CGROUP_NONE || kind == CGROUP_SHARED);
+}
+
+TEST(paths_that_name_nothing)
+{
+	says("/", CGROUP_NONE, "", false);
+	says("/init.scope", CGROUP_NONE, "", false);
+	says("/system.slice", CGROUP_NONE, "", false);
+	says("/mine/deep/down", CGROUP_NONE, "", false);
+}
+
+TEST(units)
+{
+	says("/system.slice/vllm.service!", CGROUP_UNIT, "vllm.service", true);
+	says("/system.slice/system-vllm.slice/vllm@1.service!/a/b.scope", CGROUP_UNIT,
+	     "vllm@1.service", false);
+	says("/system.slice/run-r1.scope!", CGROUP_UNIT, "run-r1.scope", false);
+	says("/own.slice/a.service!/b.service", CGROUP_UNIT, "a.service", true);
+	says("//system.slice//a.service!//", CGROUP_UNIT, "a.service", true);
+	says("/system.slice/cri.service.d", CGROUP_NONE, "", false);
+}
+
+TEST(users)
+{
+	says("/user.slice/user-1000.slice/session-3.scope", CGROUP_SHARED, "session-3.scope",
+	     false);
+	says("/user.slice/user-1000.slice/user@1000.service/app.slice/x.service", CGROUP_SHARED,
+	     "user@1000.service", true);
+	says("/user.slice/user-1000.slice/user@1000.service/app.slice/run-1.scope", CGROUP_SHARED,
+	     "user@1000.service", false);
+}
+
+TEST(slurm_of_both_generations)
+{
+	says("/system.slice/slurmstepd.scope", CGROUP_SHARED, "slurmstepd.scope", false);
+	says("/system.slice/slurmstepd.scope/job_42/step_0!/user/task_0", CGROUP_SLURM, "", false);
+	says("/system.slice/n1_slurmstepd.scope/job_42/step_batch!/user/task_0", CGROUP_SLURM, "",
+	     false);
+	says("/slurm/uid_1000/job_42/step_17!", CGROUP_SLURM, "", false);
+	says("/system.slice/slurmstepd.scope/job_42/step_extern/user/task_0", CGROUP_SHARED,
+	     "slurmstepd.scope", false);
+	says("/system.slice/slurmstepd.scope/job_42/step_interactive/user/task_0", CGROUP_SHARED,
+	     "slurmstepd.scope", false);
+	says("/a/step_0", CGROUP_NONE, "", false);
+	says("/job_1/step_", CGROUP_NONE, "", false);
+}
+
+TEST(containers)
+{
+	says("/docker/" ID "!", CGROUP_CONTAINER, "", false);
+	says("/docker/" ID "!/sub", CGROUP_CONTAINER, "", false);
+	says("/docker/" ID "/docker/" ID "!/x", CGROUP_CONTAINER, "", false);
+	says("/system.slice/docker-" ID ".scope!", CGROUP_CONTAINER, "", false);
+	says("/machine.slice/libpod-" ID ".scope!/container", CGROUP_CONTAINER, "", false);
+	says("/machine.slice/libpod-conmon-" ID ".scope!", CGROUP_UNIT,
+	     "libpod-conmon-" ID ".scope", false);
+	says("/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID
+	     ".scope!/container",
+	     CGROUP_CONTAINER, "", false);
+	says("/libpod_parent/libpod-" ID "!", CGROUP_CONTAINER, "", false);
+	says("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice/"
+	     "cri-containerd-" ID ".scope!",
+	     CGROUP_CONTAINER, "", false);
+	says("/kubepods.slice/kubepods-pod1_2.slice/crio-" ID ".scope!/container", CGROUP_CONTAINER,
+	     "", false);
+	says("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice!",
+	     CGROUP_CONTAINER, "", false);
+	says("/kubepods.slice/kubepods-burstable.slice", CGROUP_NONE, "", false);
+	says("/kubepods/burstable/pod12ab-34/" ID "!", CGROUP_CONTAINER, "", false);
+	says("/kubepods/pod12ab-34!", CGROUP_CONTAINER, "", false);
+	says("/podium", CGROUP_NONE, "", false);
+	says("/ecs/task/" ID "!", CGROUP_CONTAINER, "", false);
+	says("/default/" ID "!", CGROUP_CONTAINER, "", false);
+	says("/default/X" ID, CGROUP_NONE, "", false);
+	says("/lxc.payload.web!/x", CGROUP_CONTAINER, "", false);
+	says("/lxc.payload/web!/x", CGROUP_CONTAINER, "", false);
+	says("/lxc/web!", CGROUP_CONTAINER, "", false);
+	says("/lxc.monitor.web", CGROUP_NONE, "", false);
+	says("/machine.slice/machine-deb.scope!/payload/init.scope", CGROUP_CONTAINER, "", false);
+	says("/machine.slice/systemd-nspawn@deb.service!/payload", CGROUP_CONTAINER, "", false);
+}
+
+TEST(a_systemd_in_a_container)
+{
+	says("/machine.slice/machine-deb.scope/payload/system.slice/vllm.service!", CGROUP_UNIT,
+	     "vllm.service", true);
+	says("/lxc.payload.web/user.slice/user-0.slice/session-1.scope", CGROUP_SHARED,
+	     "session-1.scope", false);
+	says("/docker/" ID "/system.slice/slurmstepd.scope/job_1/step_2!", CGROUP_SLURM, "", false);
+	says("/system.slice/slurmstepd.scope/job_1/step_2/user/" ID "!", CGROUP_CONTAINER, "",
+	     false);
 }
 
 TEST(a_unit_with_a_long_name)

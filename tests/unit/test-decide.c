@@ -325,8 +325,10 @@ static void decide_short(const struct node *n, const struct job_subject *subject
 	pid = fork();
 	check(pid >= 0);
 	if (pid == 0) {
-		struct rlimit limit = {.rlim_cur = 512, .rlim_max = 512};
+		struct rlimit limit;
 
+		check(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+		limit.rlim_cur = limit.rlim_cur < 512 ? limit.rlim_cur : 512;
 		check(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 		while (n_fds < 1024 && (fds[n_fds] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
 			n_fds++;

@@ -102,10 +102,11 @@ TEST(facts_of_this_process)
 	pid_t nspid;
 	unsigned depth;
 
+	check(prctl(PR_SET_NAME, "of my own") == 0);
 	check(procfs_facts(proc_fd, getpid(), &f) == 0);
 	check(f.pid == getpid() && f.ppid == getppid() && f.session == getsid(0));
 	check(f.pgrp == getpgrp() && f.uid == geteuid() && f.start > 0);
-	check_streq(f.comm, "test-procfs");
+	check_streq(f.comm, "of my own");
 	check(procfs_nspid(proc_fd, getpid(), &nspid, &depth) == 0 && nspid == getpid());
 	check(procfs_facts(proc_fd, 0x7fffffff, &f) == -ESRCH);
 	close(proc_fd);
