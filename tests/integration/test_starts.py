@@ -285,7 +285,7 @@ def test_snapshot_truncated(site):
     finally:
         for pid in (broker, manager):
             os.kill(pid, signal.SIGCONT)
-    wait_until(lambda: snapshot.read_bytes() == whole, "the manager mends its snapshot")
+    wait_until(lambda: snapshot.is_file() and snapshot.read_bytes() == whole, "the manager mends its snapshot")
     assert site.show() == PCIE8
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """Who is believed: a hostile broker, and other users' files in every place. Real uids, so these tests need root."""
-import json
 import os
 import pathlib
 import shutil
@@ -12,7 +11,7 @@ import threading
 
 import pytest
 
-from node import PCIE8, SRC, clean_environ
+from node import clean_environ, wait_until
 
 CLIENT = pathlib.Path(os.environ["BUILDDIR"]) / "tests/integration/start-client"
 USER, OTHER = 12345, 23456
@@ -94,23 +93,24 @@ def evil_digest():
 @pytest.mark.parametrize("uid", [0, USER])
 def test_hostile_broker_cannot_forge(pcie8, uid):
     """It may name a digest that is not published, offer bytes for it, send text that is none: no value of its own arrives."""
+    published = pcie8.json("status")["digest"]
     os.kill(pcie8.process.pid, signal.SIGSTOP)  # or it would put its own broker back
     os.kill(pcie8.broker_pid(), signal.SIGKILL)
-    for digest, data in [(evil_digest().encode(), EVIL), (b"../../../../tmp/evil".ljust(64, b"\0"), EVIL), (b"A" * 64, b""), (b"\0" * 64, b""),
-                         (pcie8.json("status")["digest"].encode(), EVIL)]:
+    for digest, data in [(evil_digest().encode(), EVIL), (b"../../../../tmp/evil".ljust(64, b"\0"), EVIL), (b"A" * 64, b""),
+                         (b"\0" * 64, b""), (published.encode(), EVIL)]:
         broker = HostileBroker(pcie8, digest, data)
         try:
             got = as_user(pcie8, uid)
         finally:
             broker.close()
         assert broker.asked > 0, "the client must have met it"
-        assert got[0] in ("none", pcie8.json("status")["digest"]), got
+        assert got[0] in ("none", published), got
 
 
 def test_hostile_snapshot_files(pcie8):
     """A user's file, symlink, FIFO or directory in the place of a snapshot is not believed, by root or by that user's victims."""
-    os.kill(pcie8.process.pid, signal.SIGSTOP)  # or it would mend them
     digest = pcie8.json("status")["digest"]
+    os.kill(pcie8.process.pid, signal.SIGSTOP)  # or it would mend them
     place = pcie8.run / "snapshots" / digest
     real = place.read_bytes()
     target = pcie8.root / "users-own"
@@ -161,8 +161,7 @@ def test_a_users_pin_steers_nobody_else(pcie8):
     """A user makes pins and registrations for others' jobs in the sticky directories: others and root ignore them."""
     digest = pcie8.json("status")["digest"]
     pcie8.variables("other", NCCL_PROTO="Simple")
-    pcie8.ctl("list")
-    other = next(p["digest"] for p in pcie8.json("list")["profiles"] if p["name"] == "other")
+    other = wait_until(lambda: [p["digest"] for p in pcie8.json("list")["profiles"] if p["name"] == "other"], "it is listed")[0]
     job = subprocess.Popen(pcie8.new_job(["/bin/sh", "-c", "read x; " + str(client(pcie8)) + "; exit 0"]), stdin=subprocess.PIPE,
                            stdout=subprocess.PIPE, text=True, env=clean_environ(CUDAENV_RUNTIME_DIR=pcie8.run))
     # The root of that job is the inner sh: below the boundary.
@@ -193,7 +192,7 @@ def test_root_takes_no_path_that_a_user_can_write(node):
     assert as_user(node, USER)[0] == listed["digest"]
     assert as_user(node, 0)[0] == "none"
     finding = node.ctl("check", "home", ok=None)
-    assert str(home) in finding.stdout + finding.stderr, "check says which component it is"
+    assert "can be changed by others than root" in finding.stdout
 
 
 def test_uid_change_starts_a_new_job(pcie8):
