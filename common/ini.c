@@ -395,8 +395,7 @@ static void entry_done(struct ini_entry *e)
 	*e = (struct ini_entry){0};
 }
 
-/* A key that can be shown: no text that slipped before the first '='. */
-static const char *plain(const char *key)
+const char *ini_plain_key(const char *key)
 {
 	for (const char *p = key; *p; p++)
 		if (!isalnum((unsigned char)*p) && !strchr("_.-", *p))
@@ -426,9 +425,10 @@ static int drop_duplicate_entries(struct ini *ini, struct findings *findings)
 			first = sorted[i];
 			continue;
 		}
+		const char *key = ini_plain_key(first->key);
 		int r = findings_add(findings, FINDING_ERROR, sorted[i]->line, sorted[i]->column,
-				     "duplicate-key", plain(sorted[i]->key),
-				     "remove one of the two", "this name stands in line %u already",
+				     "duplicate-key", key, "remove one of the two",
+				     "%s stands in line %u already", key ? key : "this name",
 				     first->line);
 		if (r < 0)
 			return r;

@@ -42,3 +42,7 @@ struct ini {
  * caller's to end also on failure. 0, -ENOMEM, -EIO (libinih did not take our lines). */
 int ini_read(const char *bytes, size_t size, struct ini *ret, struct findings *findings);
 void ini_done(struct ini *ini);
+
+/* KEY if it can be shown, NULL if it has other characters than letters, digits and _ . - (then it
+ * may be anything that slipped before a '=', a secret too). */
+const char *ini_plain_key(const char *key);

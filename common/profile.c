@@ -203,16 +203,12 @@ static int add_variable(struct profile *p, enum snapshot_rule rule, const struct
 	return profile_add_variable(p, &v);
 }
 
-static int unknown_key(struct profile *p, const struct ini_entry *e, const char *known)
+static int unknown_key(struct profile *p, const struct ini_entry *e, const char *fix)
 {
-	_cleanup_(freep) char *fix = NULL;
+	const char *key = ini_plain_key(e->key);
 
-	if (asprintf(&fix, "known are: %s", known) < 0) {
-		fix = NULL;
-		return -ENOMEM;
-	}
 	return findings_add(&p->findings, FINDING_ERROR, e->line, e->column, "unknown-key", NULL,
-			    fix, "[%s] has no such key", e->section);
+			    fix, "[%s] has no key %s", e->section, key ? key : "of that name");
 }
 
 static int read_profile(struct profile *p, const struct ini_entry *e)
@@ -220,7 +216,7 @@ static int read_profile(struct profile *p, const struct ini_entry *e)
 	if (streq(e->key, "description"))
 		return set_string(&p->description, e->value);
 	if (!streq(e->key, "inherits"))
-		return unknown_key(p, e, "description, inherits");
+		return unknown_key(p, e, "known are: description, inherits");
 	p->inherits_line = e->line;
 	p->inherits_column = e->value_column;
 	if (!snapshot_label_valid(e->value, strlen(e->value)))
@@ -257,7 +253,7 @@ static int read_toolkit(struct profile *p, const struct ini_entry *e)
 	if (streq(e->key, "root"))
 		return read_root(p, e);
 	if (!streq(e->key, "rule"))
-		return unknown_key(p, e, "root, rule");
+		return unknown_key(p, e, "known are: root, rule");
 	p->toolkit_rule_given = true;
 	p->toolkit_force = streq(e->value, "force");
 	if (p->toolkit_force || streq(e->value, "default"))
@@ -283,10 +279,11 @@ static int read_condition(struct profile *p, const struct ini_entry *e,
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
 		found = found || streq(e->key, known[i]);
 	if (!found)
-		return unknown_key(p, e,
-				   "gpu.name, gpu.nvlink, gpu.count, gpu.memory, gpu.link, "
-				   "gpu.compute_capability, gpu.pci, gpu.uuid, driver, nccl, cuda, "
-				   "toolkit, torch, triton, kernel, arch, hostname");
+		return unknown_key(
+			p, e,
+			"known are: gpu.name, gpu.nvlink, gpu.count, gpu.memory, gpu.link, "
+			"gpu.compute_capability, gpu.pci, gpu.uuid, driver, nccl, cuda, "
+			"toolkit, torch, triton, kernel, arch, hostname");
 	if (e->value[0] == '\0')
 		return findings_add(&p->findings, FINDING_ERROR, e->line, e->value_column,
 				    "empty-condition", NULL, "give it a value, or remove the line",
