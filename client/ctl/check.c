@@ -213,10 +213,10 @@ const struct verb verb_check = {
 	.name = "check",
 	.arguments = "[PROFILE|FILE|-]...",
 	.summary = "Errors and warnings in profiles, with the way out of each.",
-	.help = "PROFILE is a name in profiles.d, FILE a path or a name that ends in .ini, - "
-		"standard\n"
-		"input. Without arguments: all profiles. Needs no daemon. Findings are\n"
-		"FILE:LINE:COL: severity: text. Errors give exit status 1, warnings alone 0.",
+	.help = "PROFILE is a name in profiles.d, FILE a path or a name that ends in .ini,\n"
+		"- standard input. Without arguments: all profiles. Needs no daemon.\n"
+		"Findings are FILE:LINE:COL: severity: text. Errors give exit status 1,\n"
+		"warnings alone 0.",
 	.max_arguments = -1,
 	.run = run_check,
 };

@@ -223,12 +223,11 @@ const struct verb verb_exec = {
 	.name = "exec",
 	.arguments = "[--] COMMAND [ARGUMENT...]",
 	.summary = "Runs a command with a profile's variables, as a job of its own.",
-	.help = "Without -p: the profile that a new job would get. LD_*, PYTHON* and others that "
-		"act only\n"
-		"before a program starts are set too, which the start hook cannot do. Applies in "
-		"every mode,\n"
-		"off included: this is asked for by name. Needs no daemon.\n"
-		"Exit status: the command's; 126 it cannot be run, 127 it is not found.",
+	.help = "Without -p: the profile that a new job would get. LD_*, PYTHON* and others\n"
+		"that act only before a program starts are set too, which the start hook\n"
+		"cannot do. Applies in every mode, off included: it is asked for by name.\n"
+		"Needs no daemon. Exit status: the command's; 126 it cannot be run, 127 it is\n"
+		"not found.",
 	.flags = VERB_COMMAND,
 	.min_arguments = 1,
 	.max_arguments = -1,

@@ -12,7 +12,7 @@
 
 bool holders_maps_line(const char *line)
 {
-	static const char *const names[] = {"libcuda.so", "libnccl.so", "libnccl-"};
+	static const char *const names[] = {"libcuda.so", "libnccl.so"};
 	/* The path begins after five fields; it may hold blanks itself. */
 	const char *path = strchr(line, '/'), *base = path ? strrchr(path, '/') : NULL;
 

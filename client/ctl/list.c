@@ -9,8 +9,6 @@
 #include "client/ctl/table.h"
 #include "common/util.h"
 
-#define DIGEST_SHOWN 12
-
 /* A digest shortened for people; other words (modes, none) whole. */
 static void cell_short(struct table *t, const char *s)
 {
@@ -116,8 +114,8 @@ const struct verb verb_list = {
 	.name = "list",
 	.arguments = "",
 	.summary = "The profiles, which is in use, which are edited or have errors.",
-	.help = "edited: the file was saved after it was applied; `use` applies it.\n"
-		"has errors: the last good version stays in force; `check` shows them.",
+	.help = "edited: the file was saved after it was applied; use applies it.\n"
+		"has errors: the last good version stays in force; check shows them all.",
 	.run = run_list,
 };
 

@@ -20,13 +20,14 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/python.c \
 	client/ctl/pytrust.c client/ctl/pytrust.h \
 	client/ctl/show.c \
+	client/ctl/stays.c client/ctl/stays.h \
 	client/ctl/started.c client/ctl/started.h \
 	client/ctl/status.c \
 	client/ctl/table.c client/ctl/table.h \
 	client/ctl/text.c client/ctl/text.h \
 	client/ctl/use.c \
 	client/ctl/workers.c client/ctl/workers.h \
-	client/ctl/worklist.c client/ctl/worklist.h
+	client/ctl/worklist.c
 client_ctl_libctl_la_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(JSON_CFLAGS)
 client_ctl_libctl_la_LIBADD = client/libclient.la common/libprofile.la $(SYSTEMD_LIBS) $(JSON_LIBS)
 
@@ -34,7 +35,7 @@ bin_PROGRAMS += cudaenvctl
 cudaenvctl_SOURCES = client/ctl/main.c
 cudaenvctl_LDADD = client/ctl/libctl.la
 
-LIBCTL_TESTS = tests/unit/test-control tests/unit/test-started tests/unit/test-table tests/unit/test-text
+LIBCTL_TESTS = tests/unit/test-control tests/unit/test-holders tests/unit/test-started tests/unit/test-table tests/unit/test-text
 check_PROGRAMS += $(LIBCTL_TESTS)
 TESTS += $(LIBCTL_TESTS)
 tests_unit_test_control_SOURCES = tests/unit/test-control.c tests/unit/test.h
@@ -45,3 +46,10 @@ tests_unit_test_table_SOURCES = tests/unit/test-table.c tests/unit/test.h
 tests_unit_test_table_LDADD = client/ctl/libctl.la
 tests_unit_test_text_SOURCES = tests/unit/test-text.c tests/unit/test.h
 tests_unit_test_text_LDADD = client/ctl/libctl.la
+tests_unit_test_holders_SOURCES = tests/unit/test-holders.c tests/unit/test.h
+tests_unit_test_holders_LDADD = client/ctl/libctl.la
+
+FUZZERS += tests/fuzz/fuzz-ctl
+tests_fuzz_fuzz_ctl_SOURCES = tests/fuzz/fuzz-ctl.c $(REPLAY)
+tests_fuzz_fuzz_ctl_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
+tests_fuzz_fuzz_ctl_LDADD = client/ctl/libctl.la $(LIB_FUZZING_ENGINE)

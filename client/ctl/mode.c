@@ -11,6 +11,7 @@
 #include "client/ctl/holders.h"
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/off.h"
+#include "client/ctl/stays.h"
 #include "client/ctl/table.h"
 #include "client/ctl/workers.h"
 #include "common/util.h"
@@ -144,6 +145,7 @@ static int change(struct ctl *ctl, enum mode mode)
 	const char *const arguments[] = {mode_name(mode), ctl->reason, NULL};
 	_cleanup_(published_done) struct published p = PUBLISHED_NULL;
 	_cleanup_(holders_done) struct holders holders = {0};
+	_cleanup_(stays_done) struct stays stays = STAYS_NULL;
 	_cleanup_(json_putp) struct json_object *o = NULL;
 	int r;
 
@@ -162,15 +164,20 @@ static int change(struct ctl *ctl, enum mode mode)
 		r = ctl_call(ctl, "SetMode", arguments, &o);
 	if (r != CTL_GOOD)
 		return r;
+	if (mode == MODE_ON && !ctl->dry_run)
+		r = stays_find(ctl, &stays);
 	if (ctl->json) {
 		if (mode == MODE_ON)
 			json_object_object_add(o, "kept", holders_json(&holders));
+		if (stays.known)
+			json_object_object_add(o, "stays", stays_json(&stays));
 		json_print(o);
-		return CTL_GOOD;
+		return r;
 	}
 	print_change(o, mode, ctl->dry_run);
 	holders_print(&holders, ctl->dry_run);
-	return CTL_GOOD;
+	stays_print(&stays);
+	return r;
 }
 
 static struct json_object *off_json(const struct published *p, const struct off_result *off)
@@ -279,10 +286,9 @@ const struct verb verb_on = {
 	.name = "on",
 	.arguments = "",
 	.summary = "New jobs get the variables of their profile.",
-	.help = "Jobs that already hold libcuda or libnccl stay as they are, for all their "
-		"further\n"
-		"processes: each is named. They get the profile when they are started again.\n"
-		"Needs cudaenvd.",
+	.help = "Jobs that already hold libcuda or libnccl stay as they are, for all their\n"
+		"further processes: each is named. They get the profile when they are started\n"
+		"again. Needs cudaenvd.",
 	.flags = VERB_CHANGES,
 	.run = run_on,
 };
@@ -301,10 +307,9 @@ const struct verb verb_off = {
 	.name = "off",
 	.arguments = "",
 	.summary = "Nothing is set any more, in the whole node, at once.",
-	.help = "Works with cudaenvd dead or frozen too: then the published mode is rewritten, "
-		"which root\n"
-		"(with --user: you) may do; cudaenvd takes it over when it starts again. Rules are "
-		"kept.",
+	.help = "Works with cudaenvd dead or frozen too: then the published mode is rewritten,\n"
+		"which root (with --user: you) may do; cudaenvd takes it over when it starts\n"
+		"again. Rules are kept.",
 	.flags = VERB_CHANGES,
 	.run = run_off,
 };

@@ -130,3 +130,21 @@ int published_digest(const struct published *p, const char *name, char ret[DIGES
 	memcpy(ret, digest, DIGEST_SIZE);
 	return 0;
 }
+
+const char *published_names_find(struct published_names *n, const char *digest)
+{
+	if (!digest[0])
+		return NULL;
+	if (!streq(n->digest, digest)) {
+		free(n->name);
+		n->name = published_profile(n->published, digest);
+		memcpy(n->digest, digest, DIGEST_SIZE);
+	}
+	return n->name;
+}
+
+void published_names_done(struct published_names *n)
+{
+	free(n->name);
+	n->name = NULL;
+}

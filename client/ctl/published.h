@@ -42,3 +42,15 @@ int ctl_published_assign(struct ctl *ctl, struct published *ret);
 char *published_profile(const struct published *p, const char *digest);
 /* Digest of the published profile NAME. 0 or -ENOENT. */
 int published_digest(const struct published *p, const char *name, char ret[DIGEST_SIZE]);
+
+/* The same for many snapshots in a row: those beside each other are mostly one, so the last name is
+ * kept. */
+struct published_names {
+	const struct published *published;
+	char digest[DIGEST_SIZE];
+	char *name;
+};
+
+/* NULL: unknown, or DIGEST is "". Good until the next call. */
+const char *published_names_find(struct published_names *n, const char *digest);
+void published_names_done(struct published_names *n);

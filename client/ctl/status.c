@@ -16,8 +16,7 @@
 #include "client/ctl/workers.h"
 #include "common/util.h"
 
-#define PING_USEC    ((uint64_t)2000 * 1000)
-#define DIGEST_SHOWN 12
+#define PING_USEC ((uint64_t)2000 * 1000)
 
 enum manager_state { MANAGER_RUNNING, MANAGER_SILENT, MANAGER_DEAD, MANAGER_UNSEEN };
 
@@ -129,23 +128,49 @@ static int verdict_dead(struct ctl *ctl, struct status *s, char **ret)
 			mode ? mode : "", ctl_start_hint(ctl));
 }
 
+/* Without a profile for all: is there a rule that gives one to some? */
+static bool has_rules(const struct status *s)
+{
+	_cleanup_(freep) char *text = NULL;
+	size_t size = 0;
+
+	return runtime_read(&s->published.runtime, s->published.runtime.dir_fd, "assign",
+			    ASSIGN_MAX_BYTES, &text, &size) == 0 &&
+	       strstr(text, "\nrule ");
+}
+
 static int verdict_on(struct status *s, char **ret)
 {
 	_cleanup_(freep) char *profile = default_profile(s);
-	const char *name = profile ? profile : "its profile";
+	const char *name = profile ? profile : "what the rules give";
 
-	if (!s->published.assign->fallback[0] && s->processes == 0) {
+	if (!s->published.assign->fallback[0] && !has_rules(s)) {
 		s->code = CTL_BAD_NEWS;
-		return asprintf(
-			ret,
-			"on, but no profile is in use: nothing is set; cudaenvctl use PROFILE");
+		return asprintf(ret, "on, but no profile is in use: nothing is set; "
+				     "cudaenvctl use PROFILE");
 	}
 	if (s->processes == 0)
 		return asprintf(ret, "OK: no worker yet, new jobs get %s", name);
 	if (s->stale > 0)
-		return asprintf(ret, "OK: %zu of %zu workers on %s, %zu on an older snapshot",
+		return asprintf(ret, "OK: %zu of %zu workers on %s, %zu on another snapshot",
 				s->current, s->processes, name, s->stale);
 	return asprintf(ret, "OK: %zu of %zu workers on %s", s->current, s->processes, name);
+}
+
+/* What the manager could not do comes before all that is well. */
+static int put_error_first(struct status *s)
+{
+	const char *error = json_string(s->published.status, "last_error");
+	char *verdict;
+
+	if (s->manager != MANAGER_RUNNING || !error)
+		return 0;
+	if (asprintf(&verdict, "attention: %s (%s)", error, s->verdict) < 0)
+		return -ENOMEM;
+	free(s->verdict);
+	s->verdict = verdict;
+	s->code = CTL_BAD_NEWS;
+	return 0;
 }
 
 static int make_verdict(struct ctl *ctl, struct status *s)
@@ -178,7 +203,7 @@ static int make_verdict(struct ctl *ctl, struct status *s)
 	}
 	if (r < 0)
 		s->verdict = NULL;
-	return r < 0 ? -ENOMEM : 0;
+	return r < 0 ? -ENOMEM : put_error_first(s);
 }
 
 /* A field as it was published. */
@@ -322,10 +347,8 @@ const struct verb verb_status = {
 	.name = "status",
 	.arguments = "",
 	.summary = "One line that says how it stands, then the figures.",
-	.help = "Works for everyone, with cudaenvd dead or frozen too: that is then the first "
-		"line.\n"
-		"Exit status 1 when cudaenvd is not running or does not answer, or when mode is on "
-		"and\n"
-		"nothing is in use.",
+	.help = "Works for everyone, with cudaenvd dead or frozen too: that is then the\n"
+		"first line. Exit status 1 when cudaenvd is not running, does not answer or\n"
+		"had an error, or when mode is on and nothing is in use.",
 	.run = run_status,
 };

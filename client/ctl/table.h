@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #define TABLE_COLUMNS_MAX 12
+#define DIGEST_SHOWN      12 /* digits of a digest that people get to see */
 
 struct table {
 	const char *headers[TABLE_COLUMNS_MAX];

@@ -4,11 +4,9 @@
 
 #include "client/ctl/control.h"
 #include "client/ctl/jsonutil.h"
+#include "client/ctl/stays.h"
 #include "client/ctl/table.h"
-#include "client/ctl/worklist.h"
 #include "common/util.h"
-
-#define DIGEST_SHOWN 12
 
 static void print_switch(struct json_object *o, bool dry_run)
 {
@@ -30,25 +28,20 @@ static void print_switch(struct json_object *o, bool dry_run)
 		ctl_note("%s", json_string(o, "warning"));
 }
 
-/* After the answer the published rules are the new ones; a reader of them sees who differs. */
 static int finish(struct ctl *ctl, struct json_object *o)
 {
-	_cleanup_(published_done) struct published p = PUBLISHED_NULL;
-	_cleanup_(workers_done) struct workers w = {0};
+	_cleanup_(stays_done) struct stays stays = STAYS_NULL;
 	int r;
 
-	r = ctl_published(ctl, &p);
+	r = stays_find(ctl, &stays);
 	if (r != CTL_GOOD)
 		return r;
-	r = workers_collect(&p, geteuid() == 0 ? WORKERS_EVERYONE : geteuid(), &w);
-	if (r < 0)
-		ctl_note("cannot tell who stays on an older snapshot: %s", strerror(-r));
 	if (ctl->json) {
-		json_object_object_add(o, "stays", r < 0 ? NULL : worklist_stays_json(&p, &w));
+		json_object_object_add(o, "stays", stays_json(&stays));
 		json_print(o);
 	} else {
 		print_switch(o, false);
-		worklist_stays_print(&p, &w);
+		stays_print(&stays);
 	}
 	return CTL_GOOD;
 }
@@ -93,6 +86,7 @@ static int dry_use(struct ctl *ctl, const char *name)
 {
 	_cleanup_(json_putp) struct json_object *list = NULL, *status = NULL;
 	struct json_object *to;
+	const char *digest;
 	int r;
 
 	r = ctl_call(ctl, "List", NULL, &list);
@@ -107,7 +101,9 @@ static int dry_use(struct ctl *ctl, const char *name)
 	if (!json_true(to, "valid"))
 		return ctl_error(CTL_BAD_NEWS, "%s has errors; cudaenvctl check %s shows them",
 				 json_string(to, "path") ? json_string(to, "path") : name, name);
-	dry_answer(ctl, "use", status, name, json_string(to, "digest"));
+	/* use applies what the file says now; what is in force may be older. */
+	digest = json_string(to, "file_digest");
+	dry_answer(ctl, "use", status, name, digest ? digest : json_string(to, "digest"));
 	return CTL_GOOD;
 }
 
@@ -201,9 +197,8 @@ const struct verb verb_use = {
 	.name = "use",
 	.arguments = "PROFILE",
 	.summary = "New jobs get this profile; says who stays on the older one.",
-	.help = "Running jobs stay on their snapshot, their later processes too. An edited file of "
-		"the\n"
-		"profile is read and applied. Needs cudaenvd.",
+	.help = "Running jobs stay on their snapshot, their later processes too. An edited\n"
+		"file of the profile is read and applied. Needs cudaenvd.",
 	.flags = VERB_CHANGES,
 	.min_arguments = 1,
 	.max_arguments = 1,

@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <sys/stat.h>
 
+#include "client/ctl/table.h"
 #include "common/util.h"
 
 #define CMDLINE_MAX 4096
@@ -492,4 +493,27 @@ void workers_done(struct workers *w)
 		free(w->jobs[i].key);
 	free(w->jobs);
 	*w = (struct workers){0};
+}
+
+bool workers_job_stale(const struct workers *w, const struct worker_job *job)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (w->items[i].stale == TRI_YES && streq(w->items[i].key, job->key))
+			return true;
+	return false;
+}
+
+const char *workers_job_unit(const struct workers *w, const struct worker_job *job)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (w->items[i].unit && streq(w->items[i].key, job->key))
+			return w->items[i].unit;
+	return NULL;
+}
+
+int workers_key_shown(const char *key)
+{
+	const char *dot = ctl_terminal() ? strchr(key, '.') : NULL;
+
+	return dot ? (int)(dot - key) + 1 + DIGEST_SHOWN : (int)strlen(key);
 }

@@ -53,3 +53,9 @@ struct workers {
 int workers_collect(const struct published *published, uid_t viewer, struct workers *ret);
 void workers_done(struct workers *w);
 const struct worker_job *workers_job(const struct workers *w, const char *key);
+/* Has JOB a process that is stale? */
+bool workers_job_stale(const struct workers *w, const struct worker_job *job);
+/* Its unit, or NULL. */
+const char *workers_job_unit(const struct workers *w, const struct worker_job *job);
+/* How many bytes of KEY to show: on a terminal a token part, which is a digest, is cut short. */
+int workers_key_shown(const char *key);

@@ -1,41 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include "client/ctl/worklist.h"
+#include "client/ctl/workers.h"
 
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/table.h"
 #include "common/util.h"
 
-#define DIGEST_SHOWN 12
-#define INDENT_MAX   16
+#define INDENT_MAX 16
 
 static bool arg_tree;
 static bool arg_stale;
-
-/* Names of snapshots: processes beside each other mostly share one, so the last is kept. */
-struct names {
-	const struct published *published;
-	char digest[DIGEST_SIZE];
-	char *name;
-};
-
-static const char *names_find(struct names *n, const char *digest)
-{
-	if (!digest[0])
-		return NULL;
-	if (!streq(n->digest, digest)) {
-		free(n->name);
-		n->name = published_profile(n->published, digest);
-		memcpy(n->digest, digest, DIGEST_SIZE);
-	}
-	return n->name;
-}
-
-static void names_done(struct names *n)
-{
-	free(n->name);
-}
 
 static struct json_object *json_tri(enum tri tri)
 {
@@ -47,7 +22,7 @@ static struct json_object *json_digest(const char *digest)
 	return json_text(digest[0] ? digest : NULL);
 }
 
-static struct json_object *process_json(const struct worker *w, struct names *names)
+static struct json_object *process_json(const struct worker *w, struct published_names *names)
 {
 	struct json_object *o = json_object_new_object();
 
@@ -57,19 +32,11 @@ static struct json_object *process_json(const struct worker *w, struct names *na
 	json_object_object_add(o, "started_as", json_text(started_name(w->started)));
 	json_object_object_add(o, "job", json_text(w->key));
 	json_object_object_add(o, "snapshot", json_digest(w->snapshot));
-	json_object_object_add(o, "profile", json_text(names_find(names, w->snapshot)));
+	json_object_object_add(o, "profile", json_text(published_names_find(names, w->snapshot)));
 	json_object_object_add(o, "stale", json_tri(w->stale));
 	json_object_object_add(o, "unit", json_text(w->unit));
 	json_object_object_add(o, "verdict", NULL);
 	return o;
-}
-
-static bool job_stale(const struct workers *w, const struct worker_job *job)
-{
-	for (size_t i = 0; i < w->n; i++)
-		if (w->items[i].stale == TRI_YES && streq(w->items[i].key, job->key))
-			return true;
-	return false;
 }
 
 static struct json_object *json_root(const struct worker_job *job)
@@ -77,23 +44,22 @@ static struct json_object *json_root(const struct worker_job *job)
 	return json_number_or_null(job->root_pid > 0 ? job->root_pid : -1);
 }
 
-struct json_object *worklist_json(const struct published *p, const struct workers *w,
-				  bool stale_only)
+static struct json_object *worklist_json(const struct published *p, const struct workers *w)
 {
-	_cleanup_(names_done) struct names names = {.published = p};
+	_cleanup_(published_names_done) struct published_names names = {.published = p};
 	struct json_object *o = json_object_new_object(), *processes = json_object_new_array(),
 			   *jobs = json_object_new_array();
 
 	json_object_object_add(o, "processes", processes);
 	json_object_object_add(o, "jobs", jobs);
 	for (size_t i = 0; i < w->n; i++)
-		if (!stale_only || w->items[i].stale == TRI_YES)
+		if (!arg_stale || w->items[i].stale == TRI_YES)
 			json_object_array_add(processes, process_json(&w->items[i], &names));
 	for (size_t i = 0; i < w->n_jobs; i++) {
 		const struct worker_job *job = &w->jobs[i];
 		struct json_object *j;
 
-		if (stale_only && !job_stale(w, job))
+		if (arg_stale && !workers_job_stale(w, job))
 			continue;
 		j = json_object_new_object();
 		json_object_object_add(j, "id", json_text(job->key));
@@ -107,100 +73,10 @@ struct json_object *worklist_json(const struct published *p, const struct worker
 	return o;
 }
 
-static const char *job_unit(const struct workers *w, const struct worker_job *job)
+static void process_row(struct table *t, const struct worker *w, struct published_names *names,
+			int indent)
 {
-	for (size_t i = 0; i < w->n; i++)
-		if (w->items[i].unit && streq(w->items[i].key, job->key))
-			return w->items[i].unit;
-	return NULL;
-}
-
-struct json_object *worklist_stays_json(const struct published *p, const struct workers *w)
-{
-	_cleanup_(names_done) struct names names = {.published = p};
-	struct json_object *list = json_object_new_array();
-
-	for (size_t i = 0; i < w->n_jobs; i++) {
-		const struct worker_job *job = &w->jobs[i];
-		struct json_object *o, *pids;
-
-		if (!job_stale(w, job))
-			continue;
-		o = json_object_new_object();
-		pids = json_object_new_array();
-		json_object_object_add(o, "id", json_text(job->key));
-		json_object_object_add(o, "kind", json_text(job_kind_name(job->parts.kind)));
-		json_object_object_add(o, "root_pid", json_root(job));
-		json_object_object_add(o, "snapshot", json_digest(job->snapshot));
-		json_object_object_add(o, "profile", json_text(names_find(&names, job->snapshot)));
-		json_object_object_add(o, "unit", json_text(job_unit(w, job)));
-		json_object_object_add(o, "pids", pids);
-		for (size_t k = 0; k < w->n; k++)
-			if (streq(w->items[k].key, job->key))
-				json_object_array_add(pids, json_object_new_int64(w->items[k].pid));
-		json_object_array_add(list, o);
-	}
-	return list;
-}
-
-static void print_way_out(const struct workers *w, const struct worker_job *job)
-{
-	const char *unit = job_unit(w, job);
-
-	if (unit && job->parts.kind == JOB_UNIT) {
-		printf("systemctl restart ");
-		print_escaped(unit);
-	} else if (job->parts.kind == JOB_SLURM || job->parts.kind == JOB_CONTAINER) {
-		printf("start the %s again", job_kind_name(job->parts.kind));
-	} else if (job->root_pid > 0) {
-		printf("end process %d and start it again", (int)job->root_pid);
-	} else {
-		printf("end these and start them again");
-	}
-}
-
-/* The token part of a key is a digest, and too long for a terminal. */
-static int key_shown(const char *key)
-{
-	const char *dot = ctl_terminal() ? strchr(key, '.') : NULL;
-
-	return dot ? (int)(dot - key) + 1 + DIGEST_SHOWN : (int)strlen(key);
-}
-
-void worklist_stays_print(const struct published *p, const struct workers *w)
-{
-	_cleanup_(names_done) struct names names = {.published = p};
-	bool any = false;
-
-	for (size_t i = 0; i < w->n_jobs; i++) {
-		const struct worker_job *job = &w->jobs[i];
-		const char *name = names_find(&names, job->snapshot), *separator = "";
-
-		if (!job_stale(w, job))
-			continue;
-		if (!any)
-			printf("These jobs stay as they are until they are started again:\n");
-		any = true;
-		printf("  job %.*s, on ", key_shown(job->key), job->key);
-		print_escaped(!job->snapshot[0] ? "nothing" : name ? name : "a snapshot");
-		if (job->snapshot[0])
-			printf(" %.*s", DIGEST_SHOWN, job->snapshot);
-		printf(", pids ");
-		for (size_t k = 0; k < w->n; k++) {
-			if (!streq(w->items[k].key, job->key))
-				continue;
-			printf("%s%d", separator, (int)w->items[k].pid);
-			separator = " ";
-		}
-		printf(": ");
-		print_way_out(w, job);
-		printf("\n");
-	}
-}
-
-static void process_row(struct table *t, const struct worker *w, struct names *names, int indent)
-{
-	const char *profile = names_find(names, w->snapshot);
+	const char *profile = published_names_find(names, w->snapshot);
 
 	table_cell_format(t, "%*s%d", 2 * (indent < INDENT_MAX ? indent : INDENT_MAX), "",
 			  (int)w->pid);
@@ -212,13 +88,13 @@ static void process_row(struct table *t, const struct worker *w, struct names *n
 	else
 		table_cell(t, w->pin_known ? "none" : NULL);
 	table_cell(t, w->stale == TRI_YES ? "stale" : w->stale == TRI_NO ? "current" : NULL);
-	table_cell_format(t, "%.*s", key_shown(w->key), w->key);
+	table_cell_format(t, "%.*s", workers_key_shown(w->key), w->key);
 	table_cell(t, w->unit);
 	table_cell(t, w->exe);
 }
 
 /* Members of one job below PARENT; an unlisted process between two makes the lower one a root. */
-static void tree_rows(struct table *t, const struct workers *w, struct names *names,
+static void tree_rows(struct table *t, const struct workers *w, struct published_names *names,
 		      const char *key, pid_t parent, int indent)
 {
 	for (size_t i = 0; i < w->n; i++) {
@@ -240,7 +116,7 @@ static bool parent_listed(const struct workers *w, const struct worker *item)
 	return false;
 }
 
-static void fill_tree(struct table *t, const struct workers *w, struct names *names)
+static void fill_tree(struct table *t, const struct workers *w, struct published_names *names)
 {
 	for (size_t j = 0; j < w->n_jobs; j++) {
 		const char *key = w->jobs[j].key;
@@ -261,7 +137,7 @@ static int print_table(const struct published *p, const struct workers *w)
 {
 	static const char *const headers[] = {"PID",   "UID", "STARTED", "PROFILE", "SNAPSHOT",
 					      "STATE", "JOB", "UNIT",    "EXE",     NULL};
-	_cleanup_(names_done) struct names names = {.published = p};
+	_cleanup_(published_names_done) struct published_names names = {.published = p};
 	_cleanup_(table_done) struct table t;
 
 	table_init(&t, headers);
@@ -272,7 +148,8 @@ static int print_table(const struct published *p, const struct workers *w)
 			process_row(&t, &w->items[i], &names, 0);
 	if (t.n_cells == 0)
 		ctl_note("no process %s",
-			 arg_stale ? "is on an older snapshot" : "has registered here");
+			 arg_stale ? "is on another snapshot than a new job would get"
+				   : "has registered here");
 	if (table_print(&t, stdout, ctl_terminal()) < 0)
 		return ctl_error(CTL_FAILED, "out of memory");
 	return CTL_GOOD;
@@ -293,7 +170,7 @@ static int run_workers(struct ctl *ctl, int argc, char *argv[])
 	if (!ctl->json)
 		return print_table(&p, &w);
 	{
-		_cleanup_(json_putp) struct json_object *o = worklist_json(&p, &w, arg_stale);
+		_cleanup_(json_putp) struct json_object *o = worklist_json(&p, &w);
 
 		json_print(o);
 	}
@@ -310,12 +187,11 @@ const struct verb verb_workers = {
 	.name = "workers",
 	.arguments = "",
 	.summary = "The processes that have a job here, and what each has.",
-	.help = "Reads procs/, jobs/ and /proc; needs no daemon. Root sees all processes, others "
-		"their "
-		"own.\nA process is listed when it is registered, or was forked off such a one.\n"
-		"STARTED: main, spawn, forkserver (the server and its children), resource_tracker, "
-		"fork, "
-		"other.\nSTATE: stale when a new job in its place would get something else.",
+	.help = "Reads procs/, jobs/ and /proc; needs no daemon. Root sees all processes,\n"
+		"others their own. A process is listed when it is registered, or was forked\n"
+		"off such a one. STARTED: main, spawn, forkserver (the server and its\n"
+		"children), resource_tracker, fork, other. STATE: stale when a new job in its\n"
+		"place would get something else.",
 	.options = options,
 	.run = run_workers,
 };

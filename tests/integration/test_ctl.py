@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -150,7 +151,7 @@ def test_status(two):
         assert (s["processes"], s["jobs"]) == (2, 1)
         assert s["verdict"] == "OK: 2 of 2 workers on base"
         two.ctl("use", "pcie8")
-        assert two.json("status")["verdict"] == "OK: 0 of 2 workers on pcie8, 2 on an older snapshot"
+        assert two.json("status")["verdict"] == "OK: 0 of 2 workers on pcie8, 2 on another snapshot"
     two.ctl("observe")
     assert two.json("status")["verdict"].startswith("observing: ")
     two.ctl("off")
@@ -164,6 +165,24 @@ def test_status_when_nothing_is_in_use(node):
     node.ctl("on")
     done = node.ctl("status", ok=1)
     assert done.stdout.startswith("on, but no profile is in use")
+
+
+def test_status_with_rules_alone(node):
+    node.variables("base", NCCL_DEBUG="WARN")
+    (node.config / "cudaenvd.conf").write_text("[assign everyone]\nprofile = base\nuser = root\n")
+    node.start()
+    node.ctl("on")
+    assert node.json("status")["verdict"] == "OK: no worker yet, new jobs get what the rules give"
+    assert node.ctl("exec", "/bin/sh", "-c", "echo $NCCL_DEBUG").stdout == "WARN\n"
+
+
+def test_status_tells_an_error_of_the_manager(two):
+    shutil.rmtree(two.state)
+    done = two.ctl("use", "pcie8")
+    assert "until reboot" in done.stderr
+    done = two.ctl("status", ok=1)
+    assert done.stdout.startswith("attention: ") and str(two.state) in done.stdout.splitlines()[0]
+    assert two.json("status", ok=1)["last_error"]
 
 
 def test_pipes_get_tabs_terminals_get_columns(two):
@@ -245,7 +264,9 @@ def test_edited_is_not_applied_until_use(two):
     wait_until(lambda: [p for p in two.json("list")["profiles"] if p["name"] == "base" and p["edited"]], "edited shows")
     assert "in use, edited" in two.ctl("list").stdout
     assert two.json("show")["variables"][0]["value"] == "WARN"
-    two.ctl("use", "base")
+    dry = two.json("use", "base", "--dry-run")
+    assert dry["to"] != two.json("status")["digest"]
+    assert two.json("use", "base")["to"] == dry["to"]
     assert two.json("show")["variables"][0]["value"] == "INFO"
 
 
@@ -371,6 +392,17 @@ def test_who_stays_on_an_older_snapshot(two):
         text = two.ctl("use", "pcie8").stdout
         assert str(main) in text and "on base" in text and "start it again" in text
         assert "stay" not in two.ctl("rollback").stdout
+
+
+def test_on_says_who_began_without(two):
+    two.ctl("observe")
+    with program(two) as (main, _):
+        worker = by_pid(two)[main]
+        assert worker["snapshot"] is None and worker["profile"] is None and worker["stale"] is False
+        stays, = two.json("on")["stays"]
+        assert stays["pids"] == [main] and stays["snapshot"] is None
+        assert by_pid(two)[main]["stale"] is True
+        assert two.json("status")["verdict"] == "OK: 0 of 1 workers on base, 1 on another snapshot"
 
 
 def test_a_process_that_is_gone_is_not_listed(two):

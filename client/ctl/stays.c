@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "client/ctl/stays.h"
+
+#include "client/ctl/jsonutil.h"
+#include "client/ctl/table.h"
+#include "common/util.h"
+
+int stays_find(struct ctl *ctl, struct stays *ret)
+{
+	int r;
+
+	r = ctl_published(ctl, &ret->published);
+	if (r != CTL_GOOD)
+		return r;
+	r = workers_collect(&ret->published, geteuid() == 0 ? WORKERS_EVERYONE : geteuid(),
+			    &ret->workers);
+	ret->known = r == 0;
+	if (r < 0)
+		ctl_note("cannot tell which jobs stay as they are: %s", strerror(-r));
+	return CTL_GOOD;
+}
+
+void stays_done(struct stays *s)
+{
+	workers_done(&s->workers);
+	published_done(&s->published);
+}
+
+static bool job_stays(const struct stays *s, const struct worker_job *job)
+{
+	const struct assign *a = s->published.assign;
+
+	return a && a->mode == MODE_ON && workers_job_stale(&s->workers, job);
+}
+
+static struct json_object *job_json(const struct stays *s, const struct worker_job *job,
+				    const char *profile)
+{
+	const struct workers *w = &s->workers;
+	struct json_object *o = json_object_new_object(), *pids = json_object_new_array();
+
+	json_object_object_add(o, "id", json_text(job->key));
+	json_object_object_add(o, "kind", json_text(job_kind_name(job->parts.kind)));
+	json_object_object_add(o, "root_pid",
+			       json_number_or_null(job->root_pid > 0 ? job->root_pid : -1));
+	json_object_object_add(o, "snapshot", json_text(job->snapshot[0] ? job->snapshot : NULL));
+	json_object_object_add(o, "profile", json_text(profile));
+	json_object_object_add(o, "unit", json_text(workers_job_unit(w, job)));
+	json_object_object_add(o, "pids", pids);
+	for (size_t i = 0; i < w->n; i++)
+		if (streq(w->items[i].key, job->key))
+			json_object_array_add(pids, json_object_new_int64(w->items[i].pid));
+	return o;
+}
+
+struct json_object *stays_json(const struct stays *s)
+{
+	_cleanup_(published_names_done) struct published_names names = {.published = &s->published};
+	struct json_object *list;
+
+	if (!s->known)
+		return NULL;
+	list = json_object_new_array();
+	for (size_t i = 0; i < s->workers.n_jobs; i++) {
+		const struct worker_job *job = &s->workers.jobs[i];
+
+		if (job_stays(s, job))
+			json_object_array_add(
+				list,
+				job_json(s, job, published_names_find(&names, job->snapshot)));
+	}
+	return list;
+}
+
+static void print_way_out(const struct worker_job *job, const char *unit)
+{
+	if (unit && job->parts.kind == JOB_UNIT) {
+		printf("systemctl restart ");
+		print_escaped(unit);
+	} else if (job->parts.kind == JOB_SLURM || job->parts.kind == JOB_CONTAINER) {
+		printf("start the %s again", job_kind_name(job->parts.kind));
+	} else if (job->root_pid > 0) {
+		printf("end process %d and start it again", (int)job->root_pid);
+	} else {
+		printf("end these and start them again");
+	}
+}
+
+static void print_job(const struct stays *s, const struct worker_job *job, const char *profile)
+{
+	const struct workers *w = &s->workers;
+	const char *separator = "";
+
+	printf("  job %.*s, on ", workers_key_shown(job->key), job->key);
+	print_escaped(!job->snapshot[0] ? "nothing" : profile ? profile : "a snapshot");
+	if (job->snapshot[0])
+		printf(" %.*s", DIGEST_SHOWN, job->snapshot);
+	printf(", pids ");
+	for (size_t i = 0; i < w->n; i++) {
+		if (!streq(w->items[i].key, job->key))
+			continue;
+		printf("%s%d", separator, (int)w->items[i].pid);
+		separator = " ";
+	}
+	printf(": ");
+	print_way_out(job, workers_job_unit(w, job));
+	printf("\n");
+}
+
+void stays_print(const struct stays *s)
+{
+	_cleanup_(published_names_done) struct published_names names = {.published = &s->published};
+	bool any = false;
+
+	for (size_t i = 0; i < s->workers.n_jobs; i++) {
+		const struct worker_job *job = &s->workers.jobs[i];
+
+		if (!job_stays(s, job))
+			continue;
+		if (!any)
+			printf("These jobs stay as they are until they are started again:\n");
+		any = true;
+		print_job(s, job, published_names_find(&names, job->snapshot));
+	}
+}

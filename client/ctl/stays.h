@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Who stays as it is after a switch: the running jobs that have another snapshot than a new one
+ * would get, and how each is moved. For use, rollback and on.
+ */
+
+#include "client/ctl/workers.h"
+
+struct stays {
+	struct published published;
+	struct workers workers;
+	bool known; /* /proc could be read */
+};
+
+#define STAYS_NULL                                                                                 \
+	{                                                                                          \
+		.published = PUBLISHED_NULL                                                        \
+	}
+
+struct json_object;
+
+/* After the manager's answer: what is published then are the new rules. CTL_GOOD, or an exit status
+ * after an error line. */
+int stays_find(struct ctl *ctl, struct stays *ret);
+void stays_done(struct stays *s);
+/* [{"id","kind","root_pid","snapshot","profile","unit","pids"}]; null: unknown. In mode off and
+ * observe, where no new job gets anything, nobody counts. */
+struct json_object *stays_json(const struct stays *s);
+/* The same for people; nothing where nobody stays. */
+void stays_print(const struct stays *s);
