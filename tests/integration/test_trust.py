@@ -165,7 +165,7 @@ def test_a_users_pin_steers_nobody_else(pcie8):
     job = subprocess.Popen(pcie8.new_job(["/bin/sh", "-c", "read x; " + str(client(pcie8)) + "; exit 0"]), stdin=subprocess.PIPE,
                            stdout=subprocess.PIPE, text=True, env=clean_environ(CUDAENV_RUNTIME_DIR=pcie8.run))
     # The root of that job is the inner sh: below the boundary.
-    shell = int(pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()[0])
+    shell = int(wait_until(pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text, "the inner shell").split()[0])
     start = pathlib.Path(f"/proc/{shell}/stat").read_text().rsplit(")", 1)[1].split()[19]
     pidns = os.stat("/proc/self/ns/pid").st_ino
     links = f"""
