@@ -165,6 +165,7 @@ int procfs_facts(int proc_fd, pid_t pid, struct proc_facts *ret)
 	_cleanup_(closep) int fd = open_file(proc_fd, pid, "stat");
 	struct proc_facts facts = {.pid = pid};
 	char path[PATH_SIZE], text[STAT_SIZE];
+	size_t used = 0;
 	struct stat st;
 	int r;
 
@@ -175,9 +176,10 @@ int procfs_facts(int proc_fd, pid_t pid, struct proc_facts *ret)
 	proc_path(pid, NULL, path);
 	if (fstatat(proc_fd, path, &st, 0) < 0)
 		return gone(errno);
-	r = read_text(fd, text, sizeof text);
-	if (r < 0)
-		return r == -E2BIG ? -EBADMSG : r;
+	/* One read returns the whole line. */
+	r = read_more(fd, text, sizeof text, &used, true);
+	if (r <= 0)
+		return r == -E2BIG ? -EBADMSG : r == 0 ? -ESRCH : r;
 	r = procfs_parse_stat(text, &facts);
 	if (r < 0)
 		return r;

@@ -129,7 +129,7 @@ void broker_done(struct broker *b)
 	b->proc_fd = safe_close(b->proc_fd);
 }
 
-int broker_refresh(struct broker *b, bool *ret_socket)
+void broker_refresh(struct broker *b)
 {
 	_Alignas(struct inotify_event) char buf[4096];
 	bool reload = false;
@@ -142,13 +142,13 @@ int broker_refresh(struct broker *b, bool *ret_socket)
 			p += sizeof *e + e->len;
 			if ((e->mask & IN_Q_OVERFLOW) || (e->len > 0 && streq(e->name, "assign")))
 				reload = true;
-			if (ret_socket && e->len > 0 && streq(e->name, "socket"))
-				*ret_socket = true;
+			if (e->len > 0 && streq(e->name, "socket"))
+				b->changed_socket = true;
 		}
-	if (!reload)
-		return 0;
-	(void)load_assign(b);
-	return 1;
+	if (reload) {
+		(void)load_assign(b);
+		b->changed_rules = true;
+	}
 }
 
 static int on_registered(void *userdata, const struct proc_facts *facts, char ret_key[JOB_KEY_SIZE])

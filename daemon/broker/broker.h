@@ -37,7 +37,8 @@ struct broker {
 	uint64_t own_pidns;
 	int assign_fd; /* inotify on the runtime directory */
 	struct assign *assign;
-	int assign_error; /* of the last attempt, 0: it is the published one */
+	int assign_error;                   /* of the last attempt, 0: it is the published one */
+	bool changed_rules, changed_socket; /* by broker_refresh(), until somebody acts on it */
 	struct accounts accounts;
 	struct registry registry;
 	struct roots roots;
@@ -61,9 +62,9 @@ struct broker {
 int broker_open(struct broker *b, const char *path, bool user, const struct account_limits *limits);
 void broker_done(struct broker *b);
 
-/* Takes over a newer `assign`. 1: it did (see assign_error), 0: nothing new. *RET_SOCKET (may be
- * NULL) becomes true when another socket took our name. */
-int broker_refresh(struct broker *b, bool *ret_socket);
+/* Takes over a newer `assign`, and notices another socket at our name. Before each decision, so
+ * that no process gets what was in force before a switch that it could have read of. */
+void broker_refresh(struct broker *b);
 
 /* Facts for decide(): a job_source over this broker's files and memory. */
 struct job_source broker_source(struct broker *b, bool same_pidns);

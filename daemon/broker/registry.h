@@ -19,7 +19,14 @@
 /* What an entry of the hub is: first member of whatever epoll_data.ptr points to. An object of the
  * hub is freed by its own event, by a timer, or at the end; never by another object's event, so no
  * event of one batch points to freed memory. */
-enum watched { WATCHED_CONNECTION, WATCHED_PROCESS, WATCHED_ROOT };
+enum watched {
+	WATCHED_CONNECTION,
+	WATCHED_PROCESS,
+	WATCHED_ROOT,
+	WATCHED_LISTENER,
+	WATCHED_LINKS, /* inotify on procs/ and jobs/ */
+	WATCHED_EVENT, /* sd-event's own set */
+};
 
 enum root_state {
 	ROOT_NEW,     /* not looked for yet */

@@ -188,6 +188,7 @@ static ssize_t on_fetch(struct broker *b, struct peer *peer, const struct wire_f
 	int r;
 
 	b->counters.fetches++;
+	broker_refresh(b);
 	if (!b->assign)
 		return request_error(reply, id, ENODATA, "no rules are published");
 	if (account_full(&b->accounts, peer->uid, ACCOUNT_PROCESSES))

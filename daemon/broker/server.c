@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-event.h>
@@ -17,9 +18,6 @@
 #define EVENT_BATCH    64
 #define DATAGRAM_BATCH 8 /* of one connection before the others have their turn */
 #define TIMER_ACCURACY (250 * UINT64_C(1000))
-#define PRIORITY_CONTROL                                                                           \
-	(-10) /* signals, and the rules: a request never meets older ones than it could have read  \
-	       */
 
 struct connection {
 	enum watched watched; /* WATCHED_CONNECTION */
@@ -33,48 +31,41 @@ struct server {
 	struct broker broker;
 	struct listener listener;
 	int reserve_fd; /* given up for a moment to refuse a client when descriptors run out */
-	sd_event *event;
-	sd_event_source *timer, *steps, *sources[8];
+	enum watched listener_watched, links_watched, event_watched;
+	sd_event *event; /* signals, timer, watchdog, and what happens seldom */
+	sd_event_source *timer, *sources[4];
 	size_t n_sources;
+	uint64_t now_usec; /* when the present events were got */
 	uint64_t timer_usec;
+	bool touched; /* sd-event must be prepared again */
 	struct connection *first, *last;
 	uint64_t n_refused;
+	struct epoll_event ready[EVENT_BATCH];
 	char datagram[WIRE_DATAGRAM_MAX];
 	char reply[WIRE_DATAGRAM_MAX];
 };
 
-static uint64_t now_of(struct server *s)
+static uint64_t clock_usec(void)
 {
-	uint64_t usec;
+	struct timespec ts;
 
-	return sd_event_now(s->event, CLOCK_MONOTONIC, &usec) < 0 ? 0 : usec;
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-/* --- timer and slices --- */
-
-/* Called at the end of every event: the timer is set only to come earlier than it would, else it
- * looks again when it fires. */
+/* The timer is set only to come earlier than it would, else it looks again when it fires. */
 static void arm(struct server *s)
 {
 	uint64_t next = broker_next_usec(&s->broker);
 
 	if (s->first && s->first->active_usec + SERVER_IDLE_USEC < next)
 		next = s->first->active_usec + SERVER_IDLE_USEC;
-	if (next < s->timer_usec) {
-		s->timer_usec = next;
-		(void)sd_event_source_set_time(s->timer, next);
-		(void)sd_event_source_set_enabled(s->timer, SD_EVENT_ONESHOT);
-	}
-	(void)sd_event_source_set_enabled(s->steps, adopt_pending(&s->broker.adopt) ? SD_EVENT_ON
-										    : SD_EVENT_OFF);
-}
-
-/* Reading our own new links at once saves being woken for them. */
-static void settle(struct server *s)
-{
-	(void)adopt_read(&s->broker.adopt, true);
-	broker_settle(&s->broker, now_of(s));
-	arm(s);
+	if (next >= s->timer_usec)
+		return;
+	s->timer_usec = next;
+	s->touched = true;
+	(void)sd_event_source_set_time(s->timer, next);
+	(void)sd_event_source_set_enabled(s->timer, SD_EVENT_ONESHOT);
 }
 
 /* --- connections --- */
@@ -136,7 +127,7 @@ static void on_connection(struct server *s, struct connection *c)
 		connection_close(s, c);
 		return;
 	}
-	c->active_usec = now_of(s);
+	c->active_usec = s->now_usec;
 	list_remove(s, c);
 	list_add(s, c);
 }
@@ -146,6 +137,8 @@ static void refuse(struct server *s, int fd, int error)
 	ssize_t n = request_error(s->reply, 0, EAGAIN, "too many connections; decide by the files");
 
 	s->n_refused++;
+	/* A question left unread would make the client's end fail before it reads why. */
+	(void)recv(fd, s->datagram, sizeof s->datagram, MSG_DONTWAIT);
 	if (n > 0)
 		(void)send(fd, s->reply, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	log_debug_errno(error, "Refused a connection: %m");
@@ -172,7 +165,7 @@ static int connection_new(struct server *s, int fd, struct connection **ret)
 		.watched = WATCHED_CONNECTION,
 		.fd = fd,
 		.peer = {.fd = fd, .pid = cred.pid, .uid = cred.uid, .gid = cred.gid},
-		.active_usec = now_of(s)
+		.active_usec = s->now_usec
         };
 	list_add(s, c);
 	*ret = c;
@@ -209,48 +202,18 @@ static void drop_one(struct server *s)
 	s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static int on_listener(sd_event_source *source, int fd, uint32_t events, void *userdata)
+static void on_listener(struct server *s)
 {
-	struct server *s = userdata;
-
-	(void)broker_refresh(&s->broker, NULL);
 	for (int i = 0; i < ACCEPT_BATCH; i++) {
-		int c = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = accept4(s->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-		if (c < 0) {
+		if (fd < 0) {
 			if (errno == EMFILE || errno == ENFILE)
 				drop_one(s);
-			break;
+			return;
 		}
-		on_accepted(s, c);
+		on_accepted(s, fd);
 	}
-	settle(s);
-	return 0;
-}
-
-static int on_hub(sd_event_source *source, int fd, uint32_t events, void *userdata)
-{
-	struct epoll_event ready[EVENT_BATCH];
-	struct server *s = userdata;
-	int n = epoll_wait(fd, ready, EVENT_BATCH, 0);
-
-	for (int i = 0; i < n; i++) {
-		void *object = ready[i].data.ptr;
-
-		switch (*(enum watched *)object) {
-		case WATCHED_CONNECTION:
-			on_connection(s, object);
-			break;
-		case WATCHED_PROCESS:
-			broker_on_process_exit(&s->broker, object, now_of(s));
-			break;
-		case WATCHED_ROOT:
-			broker_on_root_exit(&s->broker, object, now_of(s));
-			break;
-		}
-	}
-	settle(s);
-	return 0;
 }
 
 /* --- what else happens --- */
@@ -258,60 +221,19 @@ static int on_hub(sd_event_source *source, int fd, uint32_t events, void *userda
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct server *s = userdata;
-	uint64_t now = now_of(s);
 
 	s->timer_usec = UINT64_MAX;
-	while (s->first && s->first->active_usec + SERVER_IDLE_USEC <= now)
+	while (s->first && s->first->active_usec + SERVER_IDLE_USEC <= s->now_usec)
 		connection_close(s, s->first);
-	broker_tick(&s->broker, now);
-	settle(s);
+	broker_tick(&s->broker, s->now_usec);
 	return 0;
-}
-
-static int on_steps(sd_event_source *source, void *userdata)
-{
-	struct server *s = userdata;
-
-	adopt_step(&s->broker.adopt, now_of(s));
-	settle(s);
-	return 0;
-}
-
-static void refresh(struct server *s, bool *ret_socket)
-{
-	struct broker *b = &s->broker;
-
-	if (broker_refresh(b, ret_socket) == 0)
-		return;
-	if (b->assign_error < 0)
-		log_warning_errno(
-			b->assign_error,
-			"The published rules cannot be read, the last good ones hold: %m");
-	else
-		log_info("Rules of generation %" PRIu64 ", mode %s", b->assign->generation,
-			 mode_name(b->assign->mode));
 }
 
 static int on_published(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct server *s = userdata;
-	bool socket = false;
 
-	refresh(s, &socket);
-	if (socket && listener_replaced(&s->listener, &s->broker.rt)) {
-		log_notice("Another broker has taken the socket's name: this one ends");
-		return sd_event_exit(s->event, 0);
-	}
-	arm(s);
-	return 0;
-}
-
-static int on_links(sd_event_source *source, int fd, uint32_t events, void *userdata)
-{
-	struct server *s = userdata;
-
-	adopt_read(&s->broker.adopt, true);
-	settle(s);
+	broker_refresh(&s->broker);
 	return 0;
 }
 
@@ -319,28 +241,119 @@ static int on_cgroups(sd_event_source *source, int fd, uint32_t events, void *us
 {
 	struct server *s = userdata;
 
-	roots_read(&s->broker.roots, now_of(s));
+	roots_read(&s->broker.roots, s->now_usec);
+	return 0;
+}
+
+/* The rules, or the socket: whoever read of it, here it is acted upon. */
+static void on_changed(struct server *s)
+{
+	struct broker *b = &s->broker;
+
+	if (b->changed_socket && listener_replaced(&s->listener, &b->rt)) {
+		log_notice("Another broker has taken the socket's name: this one ends");
+		(void)sd_event_exit(s->event, 0);
+		s->touched = true;
+	}
+	if (b->changed_rules && b->assign_error < 0)
+		log_warning_errno(
+			b->assign_error,
+			"The published rules cannot be read, the last good ones hold: %m");
+	else if (b->changed_rules)
+		log_info("Rules of generation %" PRIu64 ", mode %s", b->assign->generation,
+			 mode_name(b->assign->mode));
+	b->changed_socket = b->changed_rules = false;
+}
+
+/* --- the loop --- */
+
+static void on_ready(struct server *s, void *object)
+{
+	switch (*(enum watched *)object) {
+	case WATCHED_CONNECTION:
+		on_connection(s, object);
+		break;
+	case WATCHED_PROCESS:
+		broker_on_process_exit(&s->broker, object, s->now_usec);
+		break;
+	case WATCHED_ROOT:
+		broker_on_root_exit(&s->broker, object, s->now_usec);
+		break;
+	case WATCHED_LISTENER:
+		on_listener(s);
+		break;
+	case WATCHED_LINKS:
+		break; /* settle() reads it */
+	case WATCHED_EVENT:
+		s->touched = true;
+		break;
+	}
+}
+
+/* Own new links are read at once, which saves being woken for them. */
+static void settle(struct server *s)
+{
+	(void)adopt_read(&s->broker.adopt, true);
+	if (adopt_pending(&s->broker.adopt))
+		adopt_step(&s->broker.adopt, s->now_usec);
+	broker_settle(&s->broker, s->now_usec);
+	if (s->broker.changed_rules || s->broker.changed_socket)
+		on_changed(s);
 	arm(s);
+}
+
+/* Clients and exits, until sd-event has something: its set is one descriptor of the hub. The other
+ * way round every request would pay for sd-event's turn, which is a tenth of a round trip. */
+static int serve(struct server *s)
+{
+	s->touched = false;
+	while (!s->touched) {
+		int timeout = adopt_pending(&s->broker.adopt) ? 0 : -1;
+		int n = epoll_wait(s->broker.hub_fd, s->ready, EVENT_BATCH, timeout);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		s->now_usec = clock_usec();
+		for (int i = 0; i < n; i++)
+			on_ready(s, s->ready[i].data.ptr);
+		settle(s);
+	}
+	return 0;
+}
+
+static int run_loop(struct server *s)
+{
+	while (sd_event_get_state(s->event) != SD_EVENT_FINISHED) {
+		int r = sd_event_prepare(s->event);
+
+		if (r == 0) {
+			r = serve(s);
+			if (r >= 0)
+				r = sd_event_wait(s->event, 0);
+		}
+		if (r > 0) {
+			s->now_usec = clock_usec();
+			r = sd_event_dispatch(s->event);
+			settle(s);
+		}
+		if (r < 0)
+			return r;
+	}
 	return 0;
 }
 
 /* --- start and end --- */
 
-static int add_io(struct server *s, int fd, sd_event_io_handler_t handler, int64_t priority)
+static int add_io(struct server *s, int fd, sd_event_io_handler_t handler)
 {
-	sd_event_source **source = &s->sources[s->n_sources];
-	int r;
+	int r = sd_event_add_io(s->event, &s->sources[s->n_sources], fd, EPOLLIN, handler, s);
 
-	r = sd_event_add_io(s->event, source, fd, EPOLLIN, handler, s);
-	if (r < 0)
-		return r;
-	s->n_sources++;
-	return sd_event_source_set_priority(*source, priority);
+	s->n_sources += r >= 0;
+	return r;
 }
 
 static int add_signal(struct server *s, int signal)
 {
-	sd_event_source **source = &s->sources[s->n_sources];
 	sigset_t set;
 	int r;
 
@@ -348,16 +361,13 @@ static int add_signal(struct server *s, int signal)
 	(void)sigaddset(&set, signal);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
 		return -errno;
-	r = sd_event_add_signal(s->event, source, signal, NULL, NULL);
-	if (r < 0)
-		return r;
-	s->n_sources++;
-	return sd_event_source_set_priority(*source, PRIORITY_CONTROL);
+	r = sd_event_add_signal(s->event, &s->sources[s->n_sources], signal, NULL, NULL);
+	s->n_sources += r >= 0;
+	return r;
 }
 
 static int add_sources(struct server *s)
 {
-	struct broker *b = &s->broker;
 	int r;
 
 	r = sd_event_new(&s->event);
@@ -366,17 +376,9 @@ static int add_sources(struct server *s)
 	if (r >= 0)
 		r = add_signal(s, SIGINT);
 	if (r >= 0)
-		r = add_io(s, b->assign_fd, on_published, PRIORITY_CONTROL);
+		r = add_io(s, s->broker.assign_fd, on_published);
 	if (r >= 0)
-		r = add_io(s, s->listener.fd, on_listener, SD_EVENT_PRIORITY_NORMAL);
-	if (r >= 0)
-		r = add_io(s, b->hub_fd, on_hub, SD_EVENT_PRIORITY_NORMAL);
-	if (r >= 0)
-		r = add_io(s, b->adopt.inotify_fd, on_links, SD_EVENT_PRIORITY_NORMAL);
-	if (r >= 0)
-		r = add_io(s, b->roots.inotify_fd, on_cgroups, SD_EVENT_PRIORITY_NORMAL);
-	if (r >= 0)
-		r = sd_event_add_defer(s->event, &s->steps, on_steps, s);
+		r = add_io(s, s->broker.roots.inotify_fd, on_cgroups);
 	if (r >= 0)
 		r = sd_event_add_time(s->event, &s->timer, CLOCK_MONOTONIC, UINT64_MAX,
 				      TIMER_ACCURACY, on_timer, s);
@@ -385,6 +387,26 @@ static int add_sources(struct server *s)
 	if (r >= 0)
 		r = sd_event_set_watchdog(s->event, true);
 	s->timer_usec = UINT64_MAX;
+	return r;
+}
+
+static int watch(struct server *s, int fd, enum watched what, enum watched *place)
+{
+	struct epoll_event e = {.events = EPOLLIN, .data.ptr = place};
+
+	*place = what;
+	return epoll_ctl(s->broker.hub_fd, EPOLL_CTL_ADD, fd, &e) < 0 ? -errno : 0;
+}
+
+static int add_watches(struct server *s)
+{
+	int r;
+
+	r = watch(s, s->listener.fd, WATCHED_LISTENER, &s->listener_watched);
+	if (r >= 0)
+		r = watch(s, s->broker.adopt.inotify_fd, WATCHED_LINKS, &s->links_watched);
+	if (r >= 0)
+		r = watch(s, sd_event_get_fd(s->event), WATCHED_EVENT, &s->event_watched);
 	return r;
 }
 
@@ -424,6 +446,8 @@ int server_new(const char *path, bool user, const struct account_limits *limits,
 		return r;
 	s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	r = add_sources(s);
+	if (r >= 0)
+		r = add_watches(s);
 	if (r < 0)
 		return log_error_errno(r, "Failed to prepare the event loop: %m");
 	*ret = TAKE_PTR(s);
@@ -446,9 +470,8 @@ int server_run(struct server *s)
 {
 	int r;
 
-	arm(s);
 	(void)sd_notify(0, "READY=1");
-	r = sd_event_loop(s->event);
+	r = run_loop(s);
 	(void)sd_notify(0, "STOPPING=1");
 	if (r < 0)
 		return log_error_errno(r, "The event loop failed: %m");
@@ -463,7 +486,6 @@ struct server *server_free(struct server *s)
 	while (s->first)
 		connection_close(s, s->first);
 	(void)sd_event_source_disable_unref(s->timer);
-	(void)sd_event_source_disable_unref(s->steps);
 	while (s->n_sources > 0)
 		(void)sd_event_source_disable_unref(s->sources[--s->n_sources]);
 	(void)sd_event_unref(s->event);

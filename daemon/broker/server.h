@@ -4,8 +4,9 @@
 /*
  * Connections and the loop. Nothing here blocks: what cannot be sent at once is dropped with its
  * connection. An answer goes out before the book-keeping that it causes. Connections and pidfds
- * stand in the broker's hub, one epoll set below sd-event's; one timer serves idle connections and
- * everything that the broker has to do later, and is off when there is nothing.
+ * stand in the broker's hub, one epoll set, in which sd-event's own set is one descriptor. One
+ * timer serves idle connections and everything that the broker has to do later, and is off when
+ * there is nothing.
  */
 
 #include "daemon/broker/account.h"
