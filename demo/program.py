@@ -32,7 +32,7 @@ def table(columns, origins):
         rows.append([name, *values, origin if set(values) == {value} else "?"])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
-        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip(), flush=True)
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip(), flush=True)
 
 
 if __name__ == "__main__":
@@ -42,6 +42,6 @@ if __name__ == "__main__":
           origins)
     print("ready", flush=True)
     sys.stdin.readline()
-    print("  next child of the running job: NCCL_PROTO=%(NCCL_PROTO)s NCCL_ALGO=%(NCCL_ALGO)s" % by_multiprocessing("spawn"), flush=True)
+    print("next child of the running job: NCCL_PROTO=%(NCCL_PROTO)s NCCL_ALGO=%(NCCL_ALGO)s" % by_multiprocessing("spawn"), flush=True)
     print("ready", flush=True)
     sys.stdin.readline()

@@ -15,15 +15,15 @@ for v in $(compgen -e | grep -E '^(NCCL_|CUDA_|TRITON_|CUDAENV_SNAPSHOT|CUDAENV_
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [ -t 1 ] || say() { printf '\n%s\n' "$*"; }
 run() {
-	printf '  $ %s\n' "${*//$prefix\/bin\//}"
-	"$@" 2>&1 | sed "s|$dir|DEMO|g; s/^/  /"
+	printf '$ %s\n' "${*//$prefix\/bin\//}"
+	"$@"
 }
 
 # What is started below a process named demo-prompt is a job of its own, as below a shell prompt (cudaenvd.conf says so).
 printf '[jobs]\nboundaries = demo-prompt\n' >"$dir/config/cudaenv/cudaenvd.conf"
 ln -s /bin/sh "$dir/demo-prompt"
 new_job() { "$dir/demo-prompt" -c '"$@"; exit $?' demo-prompt "$@"; }
-seen() { new_job "$python" -c 'import worker; s = worker.SEEN; print("  NCCL_PROTO=%(NCCL_PROTO)s NCCL_ALGO=%(NCCL_ALGO)s CUDA_HOME=%(CUDA_HOME)s" % s)'; }
+seen() { new_job "$python" -c 'import worker; s = worker.SEEN; print("NCCL_PROTO=%(NCCL_PROTO)s NCCL_ALGO=%(NCCL_ALGO)s CUDA_HOME=%(CUDA_HOME)s" % s)'; }
 
 pieces=() # the manager first
 cleanup() {
@@ -73,13 +73,17 @@ say "4. A switch while that program runs"
 run "$ctl" use candidate
 echo >&"$program_in"
 until_ready
-printf '  a new job:'
-seen
+# Another job, so that both are seen at once: it starts, says what it has, and waits.
+mkfifo "$dir/said"
+exec {other}> >(new_job "$python" -c 'import worker; print("a new job:                     NCCL_PROTO=%(NCCL_PROTO)s NCCL_ALGO=%(NCCL_ALGO)s" % worker.SEEN, flush=True); input()' >"$dir/said")
+IFS= read -r line <"$dir/said" && echo "$line"
 run "$ctl" workers
+echo >&"$other"
+exec {other}>&-
 
 say "5. Taken back"
 run "$ctl" rollback
-printf '  a new job:'
+printf 'a new job: '
 seen
 echo >&"$program_in"
 wait "$program_job" || true
@@ -87,18 +91,18 @@ wait "$program_job" || true
 say "6. Every piece frozen (SIGSTOP): a new job still has its variables"
 mapfile -t -O 1 pieces < <(pgrep -P "${pieces[0]}")
 timed() {
-	local TIMEFORMAT='  %3R s for the whole start'
+	local TIMEFORMAT='%3R s for the whole start'
 	time seen
 }
-echo "  before:"
+echo "before:"
 timed
 kill -STOP "${pieces[@]}"
-echo "  frozen:"
+echo "frozen:"
 timed
 kill -CONT "${pieces[@]}"
 
 say "7. Off"
 run "$ctl" off
-printf '  a new job:'
+printf 'a new job: '
 seen
 run "$ctl" status || true
