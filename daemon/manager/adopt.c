@@ -77,6 +77,13 @@ static int read_assign(struct manager *m, char **ret, struct assign **ret_assign
 	return r < 0 ? r : assign_parse(*ret, size, ret_assign, NULL);
 }
 
+/* `cudaenvctl off` where there was nothing that could be kept: it says off, and not that there is
+ * no profile. */
+static bool is_bare_off(const struct assign *a)
+{
+	return a->mode == MODE_OFF && !a->fallback[0] && a->n_lines == 0;
+}
+
 int switch_adopt(struct manager *m, struct active *ret)
 {
 	_cleanup_(assign_freep) struct assign *a = NULL;
@@ -94,9 +101,11 @@ int switch_adopt(struct manager *m, struct active *ret)
 		return r;
 	next.generation = a->generation;
 	next.mode = a->mode;
-	r = adopt_rules(m, text, &next);
-	if (r == 0)
-		r = adopt_default(m, a->fallback, &next);
+	if (!is_bare_off(a)) {
+		r = adopt_rules(m, text, &next);
+		if (r == 0)
+			r = adopt_default(m, a->fallback, &next);
+	}
 	if (r < 0) {
 		active_done(&next);
 		return r;

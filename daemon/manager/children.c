@@ -16,7 +16,12 @@
 #define HEALTHY_USEC     (10 * 1000 * 1000ull) /* who ran that long is started again at once */
 #define END_USEC         (2 * 1000 * 1000ull)
 
-static const char *const pieces[] = {"cudaenv-broker"};
+static const struct piece {
+	const char *name;
+	const char *built; /* below the directory of cudaenvd in a build tree */
+} pieces[] = {
+	{"cudaenv-broker", "daemon/broker/cudaenv-broker"},
+};
 
 struct child {
 	struct children *children;
@@ -59,7 +64,7 @@ static int try_path(const char *dir, size_t dir_size, const char *name, char **r
 	return 1;
 }
 
-static int find_piece(const char *name, char **ret)
+static int find_piece(const struct piece *piece, char **ret)
 {
 	const char *given = secure_getenv("CUDAENV_LIBEXECDIR");
 	char exe[PATH_MAX];
@@ -67,12 +72,12 @@ static int find_piece(const char *name, char **ret)
 	int r = 0;
 
 	if (given && given[0] == '/')
-		return try_path(given, strlen(given), name, ret);
+		return try_path(given, strlen(given), piece->name, ret);
 	if (n > 0) {
 		exe[n] = '\0';
-		r = try_path(exe, (size_t)(strrchr(exe, '/') - exe), name, ret);
+		r = try_path(exe, (size_t)(strrchr(exe, '/') - exe), piece->built, ret);
 	}
-	return r != 0 ? r : try_path(LIBEXECDIR, strlen(LIBEXECDIR), name, ret);
+	return r != 0 ? r : try_path(LIBEXECDIR, strlen(LIBEXECDIR), piece->name, ret);
 }
 
 static void become(const struct child *child, pid_t parent) __attribute__((noreturn));
@@ -183,11 +188,10 @@ int children_new(sd_event *event, struct children **ret)
 		struct child *child = &c->items[i];
 
 		child->children = c;
-		child->name = pieces[i];
-		r = find_piece(child->name, &child->path);
+		child->name = pieces[i].name;
+		r = find_piece(&pieces[i], &child->path);
 		if (r == 0)
-			log_warning("%s is neither beside cudaenvd nor in %s: runs without it",
-				    child->name, LIBEXECDIR);
+			log_warning("%s is not in %s: runs without it", child->name, LIBEXECDIR);
 		if (r >= 0)
 			r = sd_event_add_time(event, &child->again, CLOCK_MONOTONIC, 0, 0,
 					      on_again_timer, child);

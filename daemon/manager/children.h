@@ -6,8 +6,8 @@
  * end (at once, then with growing pauses), and ends them when it ends. They die with us also when
  * we are killed. Logs.
  *
- * A piece is looked for in $CUDAENV_LIBEXECDIR, beside our own executable (a build tree), in the
- * installed libexec directory.
+ * A piece is looked for in $CUDAENV_LIBEXECDIR if that is set, else where make puts it when our own
+ * executable lies in a build tree, else in the installed libexec directory.
  */
 
 #include <systemd/sd-event.h>

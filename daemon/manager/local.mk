@@ -28,7 +28,8 @@ cudaenvd_SOURCES = daemon/manager/main.c
 cudaenvd_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(JSON_CFLAGS)
 cudaenvd_LDADD = daemon/libmanager.la
 
-MANAGER_TESTS = tests/unit/test-config tests/unit/test-publish tests/unit/test-state
+MANAGER_TESTS = tests/unit/test-config tests/unit/test-peer tests/unit/test-publish tests/unit/test-state \
+	tests/unit/test-switch tests/unit/test-watch
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
 tests_unit_test_config_SOURCES = tests/unit/test-config.c tests/unit/temp.h tests/unit/test.h
@@ -43,3 +44,12 @@ tests_unit_test_publish_LDADD = daemon/libmanager.la
 tests_unit_test_state_SOURCES = tests/unit/test-state.c $(CRASH)
 tests_unit_test_state_LDFLAGS = $(CRASH_FLAGS)
 tests_unit_test_state_LDADD = daemon/libmanager.la
+tests_unit_test_switch_SOURCES = tests/unit/test-switch.c $(CRASH)
+tests_unit_test_switch_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(JSON_CFLAGS)
+tests_unit_test_switch_LDFLAGS = $(CRASH_FLAGS)
+tests_unit_test_switch_LDADD = daemon/libmanager.la
+tests_unit_test_watch_SOURCES = tests/unit/test-watch.c tests/unit/temp.h tests/unit/test.h
+tests_unit_test_watch_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS)
+tests_unit_test_watch_LDADD = daemon/libmanager.la
+tests_unit_test_peer_SOURCES = tests/unit/test-peer.c tests/unit/temp.h tests/unit/test.h
+tests_unit_test_peer_LDADD = daemon/libmanager.la

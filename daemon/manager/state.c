@@ -173,7 +173,11 @@ static int reconstruct(struct state *s, struct words *complaints)
 			continue;
 		}
 		s->active.digest[0] = s->active.profile[0] = '\0';
-		s->active.chosen = streq(e->action, "use") || streq(e->action, "rollback");
+		/* "apply" follows an edit, whoever chose the profile. */
+		if (streq(e->action, "config") || streq(e->action, "reload"))
+			s->active.chosen = false;
+		else if (!streq(e->action, "apply"))
+			s->active.chosen = true;
 		if (!e->to || !digest_valid(e->to))
 			continue;
 		strcpy(s->active.digest, e->to);

@@ -20,7 +20,8 @@
 /* One reason to look at events of a watch descriptor; several may share one. */
 struct interest {
 	int wd;
-	char *name; /* only this entry of the directory; NULL: every event */
+	uint32_t mask;
+	char *name; /* of content events only those about this entry; NULL: all */
 };
 
 struct watch {
@@ -100,7 +101,7 @@ static int interest_add(struct watch *w, const char *path, uint32_t mask, const 
 		return -ENOMEM;
 	}
 	w->interests = items;
-	w->interests[w->n_interests++] = (struct interest){wd, copy};
+	w->interests[w->n_interests++] = (struct interest){wd, mask, copy};
 	return 0;
 }
 
@@ -273,8 +274,9 @@ static bool is_of_interest(const struct watch *w, const struct inotify_event *e)
 	for (size_t i = 0; i < w->n_interests; i++) {
 		const struct interest *in = &w->interests[i];
 
-		if (in->wd == e->wd && (!in->name || (e->len > 0 && streq(in->name, e->name)) ||
-					(e->mask & SELF_MASK)))
+		if (in->wd != e->wd || !(in->mask & e->mask))
+			continue;
+		if (!in->name || (e->mask & SELF_MASK) || (e->len > 0 && streq(in->name, e->name)))
 			return true;
 	}
 	return false;
