@@ -38,6 +38,9 @@ static const char readme_site[] = "\
 00-cudaenv.pth (and, from Python 3.15 on, 00-cudaenv.start) beside this directory import it\n\
 at each start.\n";
 
+/* What stands beside the file that runs, for interpreters and times without the extension. */
+static const char *const readers[] = {"cudaenv_reader.py", "cudaenv_alone.py", "cudaenv_apply.py"};
+
 const char *pyhook_method_name(enum pyhook_method method)
 {
 	return method == PYHOOK_DIRECTORY ? "directory" : "pth";
@@ -293,8 +296,8 @@ static int add_compiled(const struct pyexe *exe, struct pyhook *h, size_t n,
 			char why[PYEXE_WHY_SIZE])
 {
 	_cleanup_(pycompile_done) struct pycompile c = {.cache_tag = NULL};
-	struct pycompile_source sources[4];
-	char paths[4][PATH_MAX];
+	struct pycompile_source sources[1 + ARRAY_SIZE(readers)];
+	char paths[ARRAY_SIZE(sources)][PATH_MAX];
 	size_t first = h->n_files - n;
 	int r;
 
@@ -435,13 +438,13 @@ static int make(const struct pyexe *exe, const struct pyhook_options *o, struct 
 		r = add_file(h, h->name,
 			     h->method == PYHOOK_DIRECTORY ? "sitecustomize.py" : "__init__.py",
 			     entry, strlen(entry));
-	if (r == 0)
-		r = add_source(h, o, h->name, "cudaenv_reader.py", why);
+	for (size_t i = 0; i < ARRAY_SIZE(readers) && r == 0; i++)
+		r = add_source(h, o, h->name, readers[i], why);
 	if (r < 0)
 		return r;
 	r = pycompile_allowed(exe, h->note);
 	if (r == 0)
-		r = add_compiled(exe, h, 2, h->note);
+		r = add_compiled(exe, h, 1 + ARRAY_SIZE(readers), h->note);
 	if (r == -EOPNOTSUPP) {
 		(void)snprintf(why, PYEXE_WHY_SIZE, "%s", h->note);
 		return r;

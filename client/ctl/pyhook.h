@@ -6,19 +6,19 @@
  * Made of the sources in PKGLIBDIR/python (client/python/ in the source tree); client/ctl/pyplace.h
  * brings it to a disk.
  *
- *   directory   PREFIX/lib/pythonXY.zip/: sitecustomize.py, cudaenv_reader.py, __pycache__/,
- * README, manifest pth         site-packages/cudaenv_start/: __init__.py and the same others;
- * beside it 00-cudaenv.pth, 00-cudaenv.start
+ * Method directory: PREFIX/lib/pythonXY.zip/ with sitecustomize.py, cudaenv_*.py, __pycache__/,
+ * README and manifest. Method pth: site-packages/cudaenv_start/ with __init__.py and the same
+ * others; beside it 00-cudaenv.pth and 00-cudaenv.start.
  *
  * The manifest, from which all is proven to be ours before it is removed:
  *
  *   cudaenv-hook 1
  *   version 0.1.0
  *   method directory
- *   extension SIZE MTIME CRC PATH     what the hook was made for; PATH is the rest of the line
+ *   extension SIZE MTIME CRC PATH     what the hook was made for
  *   runtime PATH                      only where one is recorded
- *   file SHA256 python311.zip/README  each file but the manifest, relative to the directory's
- * parent end
+ *   file SHA256 python311.zip/README  each file but the manifest, from the parent on
+ *   end
  */
 
 #include <stdint.h>

@@ -19,10 +19,14 @@ try:
             hook.start("@RUNTIME@")
         except Exception:
             if "_cudaenv" not in sys.modules:
-                path = __file__[:__file__.rindex("/")] + "/cudaenv_reader.py"
-                hook = {"__name__": "cudaenv_reader", "sys": sys}
-                exec(type(__spec__.loader)("cudaenv_reader", path).get_code("cudaenv_reader"), hook)
-                hook["begin"]("@EXTENSION@", "@SIZE@", "@MTIME@", "@CRC@", "@RUNTIME@")
+                def load(name, **names):
+                    path = __file__[:__file__.rindex("/") + 1] + name + ".py"
+                    module = type(sys)(name)
+                    module.__dict__.update(names, load=load)
+                    exec(type(__spec__.loader)(name, path).get_code(name), module.__dict__)
+                    return module
+
+                load("cudaenv_reader").begin("@EXTENSION@", "@SIZE@", "@MTIME@", "@CRC@", "@RUNTIME@")
 except KeyboardInterrupt:
     raise
 except BaseException:

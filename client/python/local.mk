@@ -3,6 +3,8 @@ hookdir = $(pkglibdir)/python
 dist_hook_DATA = \
 	client/python/00-cudaenv.pth \
 	client/python/00-cudaenv.start \
+	client/python/cudaenv_alone.py \
+	client/python/cudaenv_apply.py \
 	client/python/cudaenv_reader.py \
 	client/python/cudaenv_start.py \
 	client/python/sitecustomize.py
