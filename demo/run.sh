@@ -89,7 +89,8 @@ echo >&"$program_in"
 wait "$program_job" || true
 
 say "6. Every piece frozen (SIGSTOP): a new job still has its variables"
-mapfile -t -O 1 pieces < <(pgrep -P "${pieces[0]}")
+read -ra children <"/proc/${pieces[0]}/task/${pieces[0]}/children"
+pieces+=("${children[@]}")
 timed() {
 	local TIMEFORMAT='%3R s for the whole start'
 	time seen
