@@ -178,7 +178,7 @@ static void set_group(struct work *w, struct variable **members, size_t n)
 
 		if (stands)
 			report_standing(w, v);
-		else if (is_list(v) && !v->stands && (v->n_entries > 1 || (!none && w->uid != 0)))
+		else if (is_list(v) && !v->stands && (v->n_entries > 1 || !none))
 			set_list(w, v, none || w->uid == 0);
 		else if (none || v->stands || is_list(v) || in_force(v))
 			leave(v, none ? none : CUDAENV_KEPT);

@@ -92,7 +92,7 @@ static int build_env(struct work *w, struct applied *ret)
 	for (size_t i = 0; i < w->n_env; i++) {
 		struct variable *v = work_find(w, w->env[i]);
 
-		if (!v || (!v->made && !differs(v)))
+		if (!v || !differs(v))
 			ret->env[n++] = w->env[i];
 		else if (!v->made && v->now.ptr)
 			ret->env[n++] = make_string(w, v);

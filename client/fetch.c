@@ -265,8 +265,8 @@ int fetch_get(struct fetch *f, const char *digest, struct snapshot **ret)
 	while (offset < total) {
 		ssize_t n;
 
-		if (now_nsec() >=
-		    f->deadline_nsec) /* however small the chunks and quick the answers */
+		/* However small the pieces and quick the answers. */
+		if (now_nsec() >= f->deadline_nsec)
 			return -ETIMEDOUT;
 		n = get_chunk(f, buf, digest, offset, &text, &total);
 		if (n < 0)

@@ -22,7 +22,9 @@ static struct fake {
 	int (*interrupt)(void); /* after it: an errno that ends the wait, 0: none */
 	unsigned waits;
 	uint64_t waited_nsec;
+	uint64_t timeout_nsec; /* of the last wait */
 	uint64_t clock_nsec;
+	uint64_t step_nsec; /* what each look at the clock takes */
 	bool fake_clock;
 	size_t size; /* of the last request */
 	char request[WIRE_DATAGRAM_MAX], reply[WIRE_DATAGRAM_MAX + 1];
@@ -32,6 +34,7 @@ int clock_gettime(clockid_t id, struct timespec *ret)
 {
 	if (!fake.fake_clock)
 		return (int)syscall(SYS_clock_gettime, id, ret);
+	fake.clock_nsec += fake.step_nsec;
 	ret->tv_sec = (time_t)(fake.clock_nsec / 1000000000);
 	ret->tv_nsec = (long)(fake.clock_nsec % 1000000000);
 	return 0;
@@ -45,6 +48,7 @@ int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const si
 
 	check(!mask);
 	fake.waits++;
+	fake.timeout_nsec = nsec;
 	if (fake.act)
 		fake.act();
 	r = fake.interrupt ? fake.interrupt() : 0;

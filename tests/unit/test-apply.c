@@ -315,6 +315,26 @@ TEST(keep_with_an_exec_adds_what_was_too_late)
 	done(&parent);
 }
 
+/* The hook set B because LD_PRELOAD stood; then the program deleted both. */
+TEST(deleted_member_of_a_group_stays_deleted)
+{
+	static const char entries[] = "together g B=b\ntogether g LD_PRELOAD=x.so\n";
+	struct process parent = start(ENV("LD_PRELOAD=x.so"), entries), child;
+	char *env[16];
+	size_t n = 0;
+
+	is(&parent, "B", "b", CUDAENV_SET, true);
+	for (char *const *e = parent.env; *e; e++)
+		if (!startswith(*e, "B=") && !startswith(*e, "LD_PRELOAD="))
+			env[n++] = *e;
+	env[n] = NULL;
+	child = start_as(env, snapshot(HEAD, entries), USER, APPLY_EXEC);
+	is(&child, "B", NULL, CUDAENV_KEPT, false);
+	is(&child, "LD_PRELOAD", NULL, CUDAENV_KEPT, false);
+	done(&child);
+	done(&parent);
+}
+
 TEST(cleaned_environment_is_set_again)
 {
 	struct process p = start(ENV("B=program"), "default A=a\nforce B=b\n");

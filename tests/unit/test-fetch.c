@@ -110,7 +110,7 @@ TEST(signal_storm)
 	open_broker();
 	fake.interrupt = storm;
 	check(ask() == -ETIMEDOUT);
-	check(fake.waits == 8);
+	check(fake.waits == 8 && fake.timeout_nsec == MSEC);
 	close_broker();
 }
 
@@ -166,9 +166,8 @@ TEST(another_answer_is_passed_over)
 
 static void act_flood(void)
 {
-	if (fake_receive() == WIRE_FETCH)
-		for (int i = 0; i < 40; i++)
-			fake_answer(fake_request_id() + 1, DIG, KEY);
+	(void)fake_receive();
+	fake_answer(fake_request_id() + 1, DIG, KEY);
 }
 
 TEST(flood_of_other_answers)
@@ -176,6 +175,7 @@ TEST(flood_of_other_answers)
 	open_broker();
 	fake.act = act_flood;
 	check(ask() == -EBADMSG);
+	check(fake.waits == 16 && fake.waited_nsec == 0);
 	close_broker();
 }
 
@@ -426,26 +426,85 @@ TEST(get_in_small_pieces_ends)
 	close_broker();
 }
 
-static unsigned changes;
-
-static void act_changing_total(void)
+/* All pieces were sent before they were asked for: nothing has to be waited for. */
+static void act_data_ahead(void)
 {
-	struct wire_data m = {
-		.total = STRLEN(SNAPSHOT) + changes++, .bytes = {SNAPSHOT, 7}
-        };
+	struct wire_data m = {.total = STRLEN(SNAPSHOT)};
+
+	if (fake_receive() != WIRE_GET)
+		return;
+	for (uint32_t i = 0; m.offset < m.total; i++, m.offset += 8) {
+		m.bytes.ptr = &SNAPSHOT[m.offset];
+		m.bytes.size = m.total - m.offset < 8 ? m.total - m.offset : 8;
+		fake_send(
+			wire_encode_data(fake.reply, sizeof fake.reply, fake_request_id() + i, &m));
+	}
+}
+
+TEST(get_that_waits_for_nothing_ends)
+{
+	char digest[DIGEST_SIZE];
+	struct snapshot *s = NULL;
+
+	digest_bytes(SNAPSHOT, STRLEN(SNAPSHOT), digest);
+	open_broker();
+	fake.act = act_data_ahead;
+	check(get(digest, &s) == 0);
+	(void)snapshot_free(s);
+	close_broker();
+	s = NULL;
+	open_broker();
+	fake.act = act_data_ahead;
+	fake.step_nsec = 2 * MSEC;
+	check(get(digest, &s) == -ETIMEDOUT && !s);
+	check(fake.waits == 1);
+	fake.step_nsec = 0;
+	close_broker();
+}
+
+/* The right bytes, under labels that are wrong by TOTAL_OFF and OFFSET_OFF after the first piece.
+ */
+static uint32_t total_off, offset_off;
+
+static void act_wrong_label(void)
+{
+	struct wire_data m = {.total = STRLEN(SNAPSHOT)};
 	struct wire_get request;
 
 	if (fake_receive() != WIRE_GET)
 		return;
 	check(wire_decode_get(fake.request, fake.size, &request) == 0);
+	m.bytes.ptr = &SNAPSHOT[request.offset];
+	m.bytes.size = m.total - request.offset < 7 ? m.total - request.offset : 7;
 	m.offset = request.offset;
+	if (request.offset > 0) {
+		m.total += total_off;
+		m.offset -= offset_off;
+	}
 	fake_send(wire_encode_data(fake.reply, sizeof fake.reply, fake_request_id(), &m));
 }
 
-static void act_other_offset(void)
+static int get_mislabelled(uint32_t total, uint32_t offset)
+{
+	char digest[DIGEST_SIZE];
+	struct snapshot *s = NULL;
+	int r;
+
+	digest_bytes(SNAPSHOT, STRLEN(SNAPSHOT), digest);
+	open_broker();
+	total_off = total;
+	offset_off = offset;
+	fake.act = act_wrong_label;
+	r = get(digest, &s);
+	(void)snapshot_free(s);
+	close_broker();
+	return r;
+}
+
+static void act_huge(void)
 {
 	struct wire_data m = {
-		.total = STRLEN(SNAPSHOT), .offset = 7, .bytes = {SNAPSHOT, 7}
+		.total = UINT32_MAX, .bytes = {"x", 1}
         };
 
 	if (fake_receive() == WIRE_GET)
@@ -454,17 +513,16 @@ static void act_other_offset(void)
 
 TEST(get_that_lies)
 {
-	char digest[DIGEST_SIZE];
 	struct snapshot *s = NULL;
 
-	digest_bytes(SNAPSHOT, STRLEN(SNAPSHOT), digest);
+	check(get_mislabelled(0, 0) == 0);
+	check(get_mislabelled(1, 0) == -EBADMSG);
+	check(get_mislabelled(100000, 0) == -EBADMSG);
+	check(get_mislabelled(0, 1) == -EBADMSG);
 	open_broker();
-	fake.act = act_changing_total;
-	check(get(digest, &s) == -EBADMSG);
-	close_broker();
-	open_broker();
-	fake.act = act_other_offset;
-	check(get(digest, &s) == -EBADMSG);
+	fake.act = act_huge;
+	check(get(DIG, &s) == -EFBIG && !s);
+	check(fake.waits == 1); /* not one byte of it is kept */
 	close_broker();
 }
 

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/time.h>
 
+#include "client/self.h"
 #include "tests/unit/start-node.h"
 
 /* --- descriptors */
@@ -98,6 +99,32 @@ TEST(no_free_descriptor)
 		check(count_jobs() == 1);
 	}
 	tear_down_node();
+}
+
+static void self_with_few(void)
+{
+	struct rlimit limit = {.rlim_cur = 64, .rlim_max = 64};
+	struct runtime rt = RUNTIME_NULL;
+	struct self self = SELF_NULL;
+	int fd, last = -1;
+
+	check(runtime_open(tree, geteuid(), &rt) == 0);
+	check(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	while ((fd = fcntl(0, F_DUPFD_CLOEXEC, 3)) >= 0)
+		last = fd;
+	check(self_init(&rt, &self) == -EMFILE);
+	self_done(&self);
+	check(close(last) == 0);
+	check(self_init(&rt, &self) == -EMFILE);
+	self_done(&self);
+	check(close(last - 1) == 0);
+	check(self_init(&rt, &self) == 0);
+}
+
+/* Without /sys/fs/cgroup for want of descriptors the job could be another one. */
+TEST(no_descriptor_for_the_facts)
+{
+	run_node(NULL, self_with_few);
 }
 
 /* --- signals and output */

@@ -54,6 +54,36 @@ TEST(by_the_broker)
 	run_node(act_look, one_with_token);
 }
 
+/* More names than one message holds. */
+static void cut_report(void)
+{
+	struct wire_report m;
+
+	check(start() == 0);
+	check(cudaenv_result_count(result) == 100);
+	while (fake_receive() != WIRE_REPORT)
+		check(fake.conn >= 0);
+	check(wire_decode_report(fake.request, fake.size, &m) == 0);
+	check(m.flags == (REPORT_ALONE | REPORT_CUT));
+	check(m.count > 60 && m.count < 70);
+}
+
+TEST(report_that_is_cut)
+{
+	_cleanup_(freep) char *text = calloc(1, 200000);
+	char *p;
+
+	check(text);
+	set_up_node();
+	p = stpcpy(text, HEAD "many\nscope any\n");
+	for (int i = 0; i < 100; i++)
+		p += sprintf(p, "default CE_%01000d=x\n", i);
+	publish(text, one);
+	assign("on");
+	run(NULL, cut_report);
+	tear_down_node();
+}
+
 static void none_with_report(void)
 {
 	struct wire_report m;

@@ -313,6 +313,29 @@ TEST(wrong_fields)
 	wrong("error", 30, 0);
 }
 
+/* One byte more than the table allows, consistent in itself. */
+TEST(too_long)
+{
+	static const char exe[WIRE_EXE_MAX + 1] = "/";
+	struct wire_fetch f =
+				  {
+					  0, 1, 0, 0, "", {exe, 1}
+        },
+			  got;
+	ssize_t n = wire_encode_fetch(buf, sizeof buf, 1, &f);
+	size_t size = 16 + 94 + WIRE_EXE_MAX;
+
+	check(n == 16 + 94 + 1);
+	memset(buf + n, 'x', WIRE_EXE_MAX);
+	for (size_t extra = 0; extra < 2; extra++) {
+		buf[8] = (char)((94 + WIRE_EXE_MAX + extra) & 0xff);
+		buf[9] = (char)((94 + WIRE_EXE_MAX + extra) >> 8);
+		buf[104] = (char)((WIRE_EXE_MAX + extra) & 0xff);
+		buf[105] = (char)((WIRE_EXE_MAX + extra) >> 8);
+		check(wire_decode_fetch(buf, size + extra, &got) == (extra ? -EBADMSG : 0));
+	}
+}
+
 TEST(get_needs_a_digest)
 {
 	size_t n = read_golden("get");
