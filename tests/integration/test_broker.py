@@ -24,7 +24,7 @@ from node import BROKER, clean_environ, wait_until
 
 FETCH, ANSWER, REPORT, GET, DATA, ERROR = range(1, 7)
 PIDNS = os.stat("/proc/self/ns/pid").st_ino
-OTHER_UID = 54321
+OTHER_UID, SERVICE_UID = 54321, 54322
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
@@ -669,41 +669,117 @@ def test_second_broker_takes_over(broker):
     assert p.fetch()["key"] == m["key"]
 
 
-def test_passed_socket(files):
-    """As systemd does it: descriptor 3, its name, LISTEN_PID."""
-    for d in ("jobs", "procs"):
-        (files.run / d).mkdir()
-        (files.run / d).chmod(0o1777)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(str(files.run / "socket"))
-        listener.listen(100)
-        inode = os.stat(files.run / "socket").st_ino
-        early = connect(files.run)  # before there is a broker
+PASS = """
+import os, sys
+fd, uid, broker = sys.argv[1:]
+os.dup2(int(fd), 3)
+os.environ["LISTEN_PID"] = str(os.getpid())
+if uid != "0":
+    os.setgroups([])
+    os.setresgid(int(uid), int(uid), int(uid))
+    os.setresuid(int(uid), int(uid), int(uid))
+os.execv(broker, [broker])
+"""
+
+
+class Service:
+    """The broker as systemd starts it: descriptor 3 with its name, directories that exist, perhaps its own uid."""
+
+    def __init__(self, files, uid=0):
+        self.files, self.uid = files, uid
+        for d in ("jobs", "procs"):
+            (files.run / d).mkdir()
+            (files.run / d).chmod(0o1777)
+            if uid:
+                os.chown(files.run / d, uid, uid)
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind(str(files.run / "socket"))
+        (files.run / "socket").chmod(0o666)
+        self.listener.listen(100)
+        self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notify.bind(str(files.root / "notify"))
+        (files.root / "notify").chmod(0o666)
+        self.notify.settimeout(20)
+        self.got = b""
+
+    def start(self):
+        environ = clean_environ(CUDAENV_RUNTIME_DIR=self.files.run, NOTIFY_SOCKET=self.files.root / "notify",
+                                LISTEN_FDS="1", LISTEN_FDNAMES="broker", WATCHDOG_USEC="500000")
+        self.files.log = open(self.files.root / "log", "ab")
+        self.files.process = subprocess.Popen(
+            [sys.executable, "-c", PASS, str(self.listener.fileno()), str(self.uid), str(BROKER)],
+            pass_fds=[self.listener.fileno()], env=environ, stderr=self.files.log)
+        self.wait_for(b"READY=1")
+
+    def wait_for(self, what):
+        self.got = b""
+        while what not in self.got:
+            assert self.files.process.poll() is None or b"STOPPING" in what, self.files.messages()
+            self.got += self.notify.recv(4096)
+
+    def done(self):
+        self.listener.close()
+        self.notify.close()
+
+
+@pytest.fixture
+def service(files):
+    s = Service(files)
+    yield s
+    s.done()
+
+
+@pytest.fixture
+def user_service(files):
+    s = Service(files, uid=SERVICE_UID)
+    yield s
+    s.done()
+
+
+def test_passed_socket(files, service):
+    inode = os.stat(files.run / "socket").st_ino
+    with connect(files.run) as early:  # before there is a broker
         early.send(message(FETCH, fetch_body()))
-        notify = files.root / "notify"
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as n:
-            n.bind(str(notify))
-            n.settimeout(20)
-            environ = clean_environ(CUDAENV_RUNTIME_DIR=files.run, NOTIFY_SOCKET=notify, LISTEN_FDS="1",
-                                    LISTEN_FDNAMES="broker", WATCHDOG_USEC="500000")
-            files.log = open(files.root / "log", "ab")
-            files.process = subprocess.Popen(
-                [sys.executable, "-c", "import os, sys; os.dup2(int(sys.argv[1]), 3); "
-                 "os.environ['LISTEN_PID'] = str(os.getpid()); os.execv(sys.argv[2], sys.argv[2:])",
-                 str(listener.fileno()), str(BROKER)],
-                pass_fds=[listener.fileno()], env=environ, stderr=files.log)
-            got = b""
-            while b"READY=1" not in got or b"WATCHDOG=1" not in got:
-                got += n.recv(4096)
-            assert parse(early.recv(1000))[0] == ANSWER
-            early.close()
-            files.process.send_signal(signal.SIGTERM)
-            while b"STOPPING=1" not in got:
-                got += n.recv(4096)
-        assert files.process.wait(20) == 0
-        files.log.close()
-        files.process = None
-        assert os.stat(files.run / "socket").st_ino == inode
+        service.start()
+        assert parse(early.recv(1000))[0] == ANSWER
+    service.wait_for(b"WATCHDOG=1")
+    files.process.send_signal(signal.SIGTERM)
+    service.wait_for(b"STOPPING=1")
+    assert files.process.wait(20) == 0
+    files.log.close()
+    files.process = None
+    assert os.stat(files.run / "socket").st_ino == inode
+
+
+@root_only
+def test_as_a_user_of_its_own(files, user_service):
+    """Without any right over its clients, and over the files only where it owns the directory."""
+    user_service.start()
+    root, user = files.peer(), files.peer(uid=OTHER_UID)
+    keys = [p.fetch()["key"] for p in (root, user)]
+    assert [k.split("-")[1] for k in keys] == ["0", str(OTHER_UID)]
+    assert files.procs() == {root.name(): keys[0], user.name(): keys[1]}
+    for name in files.procs():
+        assert os.lstat(files.run / "procs" / name).st_uid == SERVICE_UID
+    # A child that decided alone, as its own user.
+    child = files.peer(parent=user)
+    (files.run / "procs" / child.name()).symlink_to(keys[1])
+    os.lchown(files.run / "procs" / child.name(), OTHER_UID, OTHER_UID)
+    files.assign(digest=files.other)
+    assert child.fetch()["key"] == keys[1] and child.fetch()["digest"] == files.digest
+    files.kill()
+    user_service.start()
+    names = [p.name() for p in (child, user, root)]
+    assert root.fetch()["key"] == keys[0]
+    for p, name in zip((child, user, root), names):
+        p.end()
+        files.peers.remove(p)
+        wait_until(lambda: name not in files.procs(), "an exit is seen, whoever made the link")
+    wait_until(lambda: not files.jobs(), "and the ends of the jobs")
+    stranger = files.run / "jobs" / f"tree-0-{PIDNS}-1-1"
+    stranger.symlink_to(files.other)
+    os.lchown(stranger, OTHER_UID, OTHER_UID)
+    wait_until(lambda: not files.jobs(), "a stranger's pin is removed")
 
 
 def test_system_mode_makes_nothing(files):
