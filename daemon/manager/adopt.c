@@ -67,7 +67,7 @@ static int adopt_default(struct manager *m, const char *digest, struct active *n
 static int read_assign(struct manager *m, char **ret, struct assign **ret_assign)
 {
 	struct runtime rt = RUNTIME_NULL;
-	size_t size;
+	size_t size = 0;
 	int r;
 
 	r = runtime_open(m->paths.runtime, geteuid(), &rt);

@@ -17,10 +17,10 @@ static void on_change(int error, void *userdata)
 	calls++;
 }
 
-static void watching(enum watch_kind kind, const char *path)
+static void watching(enum watch_kind kind, const char *path, bool writes)
 {
 	watch = watch_free(watch);
-	check(watch_new(event, on_change, NULL, &watch) == 0);
+	check(watch_new(event, writes, on_change, NULL, &watch) == 0);
 	check(watch_add(watch, kind, path) == 0);
 	check(watch_start(watch) == 0);
 	calls = 0;
@@ -62,7 +62,7 @@ TEST(directory_contents)
 	temp_begin();
 	check(sd_event_new(&event) >= 0);
 	check(mkdir(temp_path("a"), 0755) == 0 && mkdir(temp_path("a/b"), 0755) == 0);
-	watching(WATCH_DIRECTORY, temp_path("a/b"));
+	watching(WATCH_DIRECTORY, temp_path("a/b"), false);
 	quiet();
 	temp_put(temp_path("a/b/x.ini"), "1");
 	told();
@@ -83,7 +83,7 @@ TEST(directory_contents)
 TEST(neighbours)
 {
 	check(mkdir(temp_path("a/b/sub"), 0755) == 0);
-	watching(WATCH_DIRECTORY, temp_path("a/b"));
+	watching(WATCH_DIRECTORY, temp_path("a/b"), false);
 	temp_put(temp_path("a/other"), "1");
 	temp_put(temp_path("other"), "1");
 	temp_put(temp_path("a/b/sub/x"), "1");
@@ -94,7 +94,7 @@ TEST(neighbours)
 
 TEST(directory_is_replaced)
 {
-	watching(WATCH_DIRECTORY, temp_path("a/b"));
+	watching(WATCH_DIRECTORY, temp_path("a/b"), false);
 	check(rename(temp_path("a/b"), temp_path("a/old")) == 0);
 	told();
 	check(mkdir(temp_path("a/b"), 0755) == 0);
@@ -122,7 +122,7 @@ TEST(directory_is_replaced)
 
 TEST(directory_appears_later)
 {
-	watching(WATCH_DIRECTORY, temp_path("later/cudaenv/profiles.d"));
+	watching(WATCH_DIRECTORY, temp_path("later/cudaenv/profiles.d"), false);
 	temp_put(temp_path("unrelated"), "1");
 	untold();
 	check(mkdir(temp_path("later"), 0755) == 0);
@@ -150,7 +150,7 @@ TEST(config_map)
 	put_version("..1", "1");
 	check(symlink("..1", temp_path("map/..data")) == 0);
 	check(symlink("..data/x.ini", temp_path("map/x.ini")) == 0);
-	watching(WATCH_DIRECTORY, temp_path("map"));
+	watching(WATCH_DIRECTORY, temp_path("map"), false);
 	quiet();
 	put_version("..2", "2");
 	check(symlink("..2", temp_path("map/..data_tmp")) == 0);
@@ -158,7 +158,7 @@ TEST(config_map)
 	told();
 	/* Mounted elsewhere and linked to: the way goes through the swapped link. */
 	check(symlink(temp_path("map/..data"), temp_path("linked")) == 0);
-	watching(WATCH_DIRECTORY, temp_path("linked"));
+	watching(WATCH_DIRECTORY, temp_path("linked"), false);
 	put_version("..3", "3");
 	check(symlink("..3", temp_path("map/..data_tmp")) == 0);
 	check(rename(temp_path("map/..data_tmp"), temp_path("map/..data")) == 0);
@@ -175,7 +175,7 @@ TEST(files_behind_links)
 	check(symlink(temp_path("git/x.ini"), temp_path("p/x.ini")) == 0);
 	check(symlink("loop", temp_path("p/loop")) == 0);
 	check(symlink("/dev/null", temp_path("p/masked.ini")) == 0);
-	watching(WATCH_DIRECTORY, temp_path("p"));
+	watching(WATCH_DIRECTORY, temp_path("p"), false);
 	quiet();
 	temp_put(temp_path("git/x.ini"), "2");
 	told();
@@ -192,7 +192,7 @@ TEST(files_behind_links)
 TEST(one_file)
 {
 	check(mkdir(temp_path("run"), 0755) == 0);
-	watching(WATCH_FILE, temp_path("run/assign"));
+	watching(WATCH_FILE, temp_path("run/assign"), false);
 	temp_put(temp_path("run/socket"), "1");
 	untold();
 	temp_put(temp_path("run/assign"), "1");
@@ -204,11 +204,30 @@ TEST(one_file)
 	quiet();
 }
 
+/* A file that is never closed: told only where nobody else should write. */
+TEST(writes)
+{
+	int fd;
+
+	temp_put(temp_path("p/open"), "1");
+	fd = open(temp_path("p/open"), O_WRONLY | O_CLOEXEC);
+	check(fd >= 0);
+	watching(WATCH_DIRECTORY, temp_path("p"), false);
+	check(write(fd, "2", 1) == 1);
+	quiet();
+	watching(WATCH_DIRECTORY, temp_path("p"), true);
+	check(write(fd, "3", 1) == 1);
+	told();
+	quiet();
+	check(close(fd) == 0);
+	told();
+}
+
 /* Many changes, few calls: and the last change is told. */
 TEST(settles)
 {
 	check(mkdir(temp_path("many"), 0755) == 0);
-	watching(WATCH_DIRECTORY, temp_path("many"));
+	watching(WATCH_DIRECTORY, temp_path("many"), false);
 	for (int i = 0; i < 1000; i++)
 		temp_put(temp_path("many/%d.ini", i), "1");
 	told();
