@@ -2,12 +2,14 @@
 #pragma once
 
 /*
- * The messages between clients and the broker: one table, from which the type enum, the length check, the names
- * and the fuzz dictionary come. One message is one SOCK_SEQPACKET datagram: a 16-byte header and a body, little-endian,
- * encoded field by field. docs/PROTOCOL.md gives the bytes. This codec does no I/O and no allocation; decoded strings
- * point into the datagram and are NOT NUL-terminated (ptr and size).
+ * The messages between clients and the broker: one table, from which the type enum, the length
+ * check, the names and the fuzz dictionary come. One message is one SOCK_SEQPACKET datagram: a
+ * 16-byte header and a body, little-endian, encoded field by field. docs/PROTOCOL.md gives the
+ * bytes. This codec does no I/O and no allocation; decoded strings point into the datagram and are
+ * NOT NUL-terminated (ptr and size).
  *
- * Header: u32 magic 'CENV' (bytes 43 45 4e 56), u16 version, u16 type, u32 body length, u32 request id.
+ * Header: u32 magic 'CENV' (bytes 43 45 4e 56), u16 version, u16 type, u32 body length, u32 request
+ * id.
  */
 
 #include <stddef.h>
@@ -17,13 +19,13 @@
 #include "common/digest.h"
 #include "common/job.h"
 
-#define WIRE_MAGIC 0x564e4543u /* "CENV" read as little-endian */
-#define WIRE_VERSION 1
+#define WIRE_MAGIC       0x564e4543u /* "CENV" read as little-endian */
+#define WIRE_VERSION     1
 #define WIRE_HEADER_SIZE 16
-#define WIRE_CHUNK_MAX 65536  /* snapshot bytes in one DATA */
-#define WIRE_REPORT_MAX 65536 /* body of one REPORT */
-#define WIRE_EXE_MAX 4095
-#define WIRE_TEXT_MAX 512
+#define WIRE_CHUNK_MAX   65536 /* snapshot bytes in one DATA */
+#define WIRE_REPORT_MAX  65536 /* body of one REPORT */
+#define WIRE_EXE_MAX     4095
+#define WIRE_TEXT_MAX    512
 
 /* name, number, direction, smallest body, largest body */
 #define WIRE_MESSAGES(X)                                                                           \
@@ -58,8 +60,8 @@ struct wire_bytes {
 
 enum { FETCH_TOKEN = 1u << 0 }; /* token is set */
 
-/* u32 flags, u32 nspid, u64 pidns, u64 cgroup_claim, char token[64] (zeros unless FETCH_TOKEN), u16 exe size (offset 88),
- * u32 reserved 0, exe */
+/* u32 flags, u32 nspid, u64 pidns, u64 cgroup_claim, char token[64] (zeros unless FETCH_TOKEN), u16
+ * exe size (offset 88), u32 reserved 0, exe */
 struct wire_fetch {
 	uint32_t flags;
 	uint32_t nspid;
@@ -71,7 +73,8 @@ struct wire_fetch {
 
 enum { ANSWER_BELOW = 1u << 0 };
 
-/* u32 flags, u32 reason (enum decision_reason), char digest[64] (zeros: nothing is applied), u16 key size, key */
+/* u32 flags, u32 reason (enum decision_reason), char digest[64] (zeros: nothing is applied), u16
+ * key size, key */
 struct wire_answer {
 	uint32_t flags;
 	uint32_t reason;
@@ -81,8 +84,9 @@ struct wire_answer {
 
 enum { REPORT_ALONE = 1u << 0, REPORT_CUT = 1u << 1 };
 
-/* u32 flags, u32 result (0 or positive errno of the client), u64 environ address, char digest[64], u16 key size,
- * u16 count, u32 pid-in-namespace, u16 reserved, key, then count times: u8 state (enum cudaenv_state), u8 reserved, u16 name size, name */
+/* u32 flags, u32 result (0 or positive errno of the client), u64 environ address, char digest[64],
+ * u16 key size, u16 count, u32 pid-in-namespace, u16 reserved, key, then count times: u8 state
+ * (enum cudaenv_state), u8 reserved, u16 name size, name */
 struct wire_report {
 	uint32_t flags;
 	uint32_t result;
@@ -116,18 +120,21 @@ struct wire_error {
 
 const char *wire_type_name(unsigned type); /* NULL: unknown */
 
-/* Checks magic, then version, type and direction, then length against the table and SIZE exactly; fills *ret as soon
- * as the magic is right. 0, -EBADMSG (no header or wrong length), -EPROTONOSUPPORT (version), -EOPNOTSUPP (type or direction). */
+/* Checks magic, then version, type and direction, then length against the table and SIZE exactly;
+ * fills *ret as soon as the magic is right. 0, -EBADMSG (no header or wrong length),
+ * -EPROTONOSUPPORT (version), -EOPNOTSUPP (type or direction). */
 int wire_decode_header(const void *datagram, size_t size, enum wire_direction direction,
 		       struct wire_header *ret);
 
-/* Encoders write a whole datagram and return its size, or -ENOBUFS / -EINVAL. Decoders take a datagram whose header was
- * decoded; 0 or -EBADMSG (inconsistent sizes, non-zero reserved fields, a digest that is not one). */
+/* Encoders write a whole datagram and return its size, or -ENOBUFS / -EINVAL. Decoders take a
+ * datagram whose header was decoded; 0 or -EBADMSG (inconsistent sizes, non-zero reserved fields, a
+ * digest that is not one). */
 ssize_t wire_encode_fetch(void *buf, size_t size, uint32_t id, const struct wire_fetch *m);
 ssize_t wire_encode_answer(void *buf, size_t size, uint32_t id, const struct wire_answer *m);
 /* Of a report only the fixed part and the key; entries are appended by wire_report_add(). */
 ssize_t wire_encode_report(void *buf, size_t size, uint32_t id, const struct wire_report *m);
-/* Appends one entry and mends length and count in the header; returns the new size, -ENOBUFS when it is full. */
+/* Appends one entry and mends length and count in the header; returns the new size, -ENOBUFS when
+ * it is full. */
 ssize_t wire_report_add(void *buf, size_t size, size_t used, uint8_t state, const char *name);
 ssize_t wire_encode_get(void *buf, size_t size, uint32_t id, const struct wire_get *m);
 ssize_t wire_encode_data(void *buf, size_t size, uint32_t id, const struct wire_data *m);
