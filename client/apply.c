@@ -165,7 +165,7 @@ int apply(char *const *env, const struct snapshot *snapshot, uid_t uid, unsigned
 	if (r < 0)
 		return r;
 	if (w.overflow)
-		return -ENOBUFS;
+		return -ENOMEM;
 	applied.strings = TAKE_PTR(w.arena);
 	*ret = applied;
 	applied = (struct applied)APPLIED_NULL;

@@ -20,7 +20,7 @@
  * built beside the old one, put in place by one atomic store to `environ`, and the old one is never
  * freed. setenv(), putenv() and unsetenv() in other threads at that moment are not safe (as they
  * never are). A result may be read by several threads at once; it must be freed by one. No function
- * here may be called from a signal handler.
+ * here may be called from a signal handler. cudaenv_start() needs 64 KiB of stack.
  *
  * Errors are negative errno values; no function sets errno. Strings are bytes (in no certain
  * encoding), NUL-terminated, owned by the result and valid until cudaenv_result_free().
@@ -44,28 +44,34 @@ extern "C" {
 
 /* What happened to one variable. */
 enum cudaenv_state {
-	CUDAENV_SET = 1,     /* was absent, now has the snapshot's value */
-	CUDAENV_ALREADY = 2, /* had that value */
-	CUDAENV_KEPT =
-		3, /* the process's own value stays, or its absence where a program deleted the
-		    * variable; or, for a group, one member's value does, so none is set */
-	CUDAENV_REPLACED =
-		4, /* had another value, replaced (force, list, or a former snapshot's value) */
-	CUDAENV_REMOVED = 5,     /* removed (unset, or a former snapshot's variable) */
-	CUDAENV_ABSENT_HERE = 6, /* toolkit that does not exist in this mount namespace */
-	CUDAENV_TOO_LATE =
-		7, /* LD_*, PYTHON*, ...: would act only in an exec, see cudaenvctl exec */
+	/* It was absent and now has the snapshot's value. */
+	CUDAENV_SET = 1,
+	/* It had that value. */
+	CUDAENV_ALREADY = 2,
+	/* The process's own value stays, or its absence where a program deleted the variable. Of a
+	 * group: one member has a value of its own, so none is set. */
+	CUDAENV_KEPT = 3,
+	/* It had another value and was replaced: by force, or because that was a former snapshot's;
+	 * or it is a list that was extended. */
+	CUDAENV_REPLACED = 4,
+	/* It was removed: by unset, or because it was a former snapshot's. */
+	CUDAENV_REMOVED = 5,
+	/* It is of a toolkit that does not exist in this mount namespace. */
+	CUDAENV_ABSENT_HERE = 6,
+	/* LD_*, PYTHON*, MALLOC_*, GLIBC_TUNABLES: it would act only in an exec (cudaenvctl exec).
+	 */
+	CUDAENV_TOO_LATE = 7,
 };
 
 enum cudaenv_outcome {
-	CUDAENV_APPLIED =
-		1, /* the snapshot is in force (also where every variable already stood) */
-	CUDAENV_NOTHING = 2, /* mode off or observe, no profile, no cudaenv on this node, or a job
-				pinned to none */
-	CUDAENV_DISABLED =
-		3, /* CUDAENV_DISABLE=1, or the process is AT_SECURE (set-user-ID and the like) */
-	CUDAENV_AGAIN = 4, /* cudaenv_start() was called before in this process, or in the one it
-			      was forked from */
+	/* The snapshot is in force, also where every variable already stood. */
+	CUDAENV_APPLIED = 1,
+	/* Mode off or observe, no profile, no cudaenv on this node, or a job pinned to none. */
+	CUDAENV_NOTHING = 2,
+	/* CUDAENV_DISABLE=1, or the process is AT_SECURE (set-user-ID and the like). */
+	CUDAENV_DISABLED = 3,
+	/* cudaenv_start() was called before in this process, or in the one it was forked from. */
+	CUDAENV_AGAIN = 4,
 };
 
 struct cudaenv_result;
@@ -81,8 +87,9 @@ struct cudaenv_result;
  * The snapshot's name comes from the broker (SOCK_SEQPACKET socket in that directory) or, where no
  * answer has come within 8 ms, where there is no broker, or where a seccomp filter is in force,
  * from the published files by the same rules. The values come from the published file of that name,
- * whose digest is proved; from the socket, proved as well, only where that directory is not
- * visible, and never for uid 0.
+ * whose digest is proved; from the socket, proved as well, only where that directory is not visible
+ * or that file is damaged, and never for uid 0. With CUDAENV_DISABLE=1 in the environment nothing
+ * is looked at.
  *
  * Blocks: 10 ms at most, whatever the broker does; the only files opened outside the runtime
  * directory are in /proc and /sys/fs/cgroup, and access(2) is asked about the profile's toolkit
@@ -90,16 +97,16 @@ struct cudaenv_result;
  *
  * Returns 0, and in *RET (unless RET is NULL) a result to be freed with cudaenv_result_free().
  * Negative errno: the environment is as it was, *RET untouched; -ENOMEM, -EMFILE, or why the
- * published files could not be read or believed
- * (-EPERM, -EBADMSG, -EUCLEAN damaged, -EKEYREJECTED not for root, ...). A caller need not tell
- * them apart: the process goes on without the variables. Later calls return 0 with CUDAENV_AGAIN.
+ * published files could not be read or believed: -ENOENT, -EPERM, -EBADMSG, -EUCLEAN (damaged),
+ * -EKEYREJECTED (not for root) and others. A caller need not tell them apart: the process goes on
+ * without the variables. Later calls return 0 with CUDAENV_AGAIN.
  */
 CUDAENV_PUBLIC int cudaenv_start(const char *runtime_dir, struct cudaenv_result **ret);
 
 /* Frees RESULT; NULL is accepted. The environment stays as it is. Never blocks. */
 CUDAENV_PUBLIC void cudaenv_result_free(struct cudaenv_result *result);
 
-/* What came of it. Never blocks, cannot fail; so do all that follow. */
+/* What came of it. This and the functions below only read RESULT: none of them blocks. */
 CUDAENV_PUBLIC enum cudaenv_outcome cudaenv_result_outcome(const struct cudaenv_result *result);
 
 /* The snapshot's digest: 64 lower-case hex digits. "" unless the outcome is CUDAENV_APPLIED. */

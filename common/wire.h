@@ -3,7 +3,7 @@
 
 /*
  * The messages between clients and the broker: one table, from which the type enum, the length
- * check, the names and the fuzz dictionary come. One message is one SOCK_SEQPACKET datagram: a
+ * check and the names come. One message is one SOCK_SEQPACKET datagram: a
  * 16-byte header and a body, little-endian, encoded field by field. docs/PROTOCOL.md gives the
  * bytes. This codec does no I/O and no allocation; decoded strings point into the datagram and are
  * NOT NUL-terminated (ptr and size).
@@ -126,9 +126,10 @@ const char *wire_type_name(unsigned type); /* NULL: unknown */
 int wire_decode_header(const void *datagram, size_t size, enum wire_direction direction,
 		       struct wire_header *ret);
 
-/* Encoders write a whole datagram and return its size, or -ENOBUFS / -EINVAL. Decoders take a
- * datagram whose header was decoded; 0 or -EBADMSG (inconsistent sizes, non-zero reserved fields, a
- * digest that is not one). */
+/* Encoders write a whole datagram and return its size, or -ENOBUFS, or -EINVAL for what a decoder
+ * would refuse. Decoders check the header again themselves; 0 or -EBADMSG (another type,
+ * inconsistent sizes, reserved fields or flags that are not 0, a digest that is not one, a pid that
+ * cannot be, NUL in a string). */
 ssize_t wire_encode_fetch(void *buf, size_t size, uint32_t id, const struct wire_fetch *m);
 ssize_t wire_encode_answer(void *buf, size_t size, uint32_t id, const struct wire_answer *m);
 /* Of a report only the fixed part and the key; entries are appended by wire_report_add(). */

@@ -342,6 +342,37 @@ TEST(several_threads_start)
 	run_node(NULL, several_starts);
 }
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED
+#endif
+
+static void on_small_stack(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	check(pthread_attr_init(&attr) == 0);
+	check(pthread_attr_setstacksize(&attr, (size_t)64 * 1024) == 0);
+	check(pthread_create(&thread, &attr, start_at_once, &outcomes[0]) == 0);
+	check(pthread_join(thread, NULL) == 0);
+	check(outcomes[0] == CUDAENV_APPLIED);
+}
+
+TEST(small_stack)
+{
+#ifdef SANITIZED
+	skip("a sanitizer's frames are larger");
+#endif
+	run_node(NULL, on_small_stack);
+	if (geteuid() == 0)
+		run_answer(one, on_small_stack);
+}
+
 /* --- user namespace */
 
 static void write_file(const char *path, const char *text)
