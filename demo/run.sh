@@ -93,8 +93,8 @@ read -ra children <"/proc/${pieces[0]}/task/${pieces[0]}/children" || true # the
 pieces+=("${children[@]}")
 # The median of nine starts, in milliseconds, and what the last one had.
 timed() {
-	local begin times=() i
-	for i in 1 2 3 4 5 6 7 8 9; do
+	local begin times=()
+	for _ in 1 2 3 4 5 6 7 8 9; do
 		begin=$(date +%s%N)
 		new_job "$python" -c pass
 		times+=($((($(date +%s%N) - begin) / 10000)))
