@@ -214,9 +214,10 @@ static int call(struct client *c, const struct method *method, sd_bus_message *m
 	int r;
 
 	if (method->changes && !c->may_change)
-		return sd_bus_error_setf(error, ERROR_DENIED,
-					 "%s needs root or a member of group " ADMIN_GROUP,
-					 method->name);
+		return sd_bus_error_setf(error, ERROR_DENIED, "%s is for %s", method->name,
+					 c->control->manager->user
+						 ? "root and who runs this cudaenvd"
+						 : "root and members of group " ADMIN_GROUP);
 	if (c->may_change)
 		switch_save(c->control->manager);
 	r = method->call(c, m, ret, error);
