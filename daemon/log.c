@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+/* The location would be this file's for all messages. */
+#define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
 #include "common/util.h"

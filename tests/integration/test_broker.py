@@ -866,6 +866,37 @@ def test_without_peerpidfd(files):
     wait_until(lambda: name not in files.procs(), "the exit is seen")
 
 
+JOURNAL = """
+import os, socket, subprocess, sys
+os.makedirs("/run/systemd/journal")
+journal = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+journal.bind("/run/systemd/journal/socket")
+journal.settimeout(20)
+r, w = os.pipe()
+st = os.fstat(w)
+environ = dict(os.environ, JOURNAL_STREAM=f"{st.st_dev}:{st.st_ino}")
+p = subprocess.Popen([sys.argv[1]], env=environ, stderr=w)
+os.close(w)
+sys.stdout.buffer.write(journal.recv(4096))
+p.wait()
+assert os.read(r, 1) == b""
+"""
+
+
+@root_only
+def test_journal(tmp_path):
+    """Under systemd messages go to the journal's socket, as fields, and not to stderr; a /run of its own holds the socket."""
+    missing = tmp_path / "missing"
+    done = subprocess.run(["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh", sys.executable, "-c",
+                           JOURNAL, str(BROKER)], env=clean_environ(CUDAENV_RUNTIME_DIR=missing), capture_output=True,
+                          text=True, timeout=60)
+    if "unshare failed" in done.stderr or "mount:" in done.stderr:
+        pytest.skip("no mount namespaces here")
+    fields = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert fields == {"MESSAGE": f"Failed to open the runtime directory {missing}: No such file or directory",
+                      "PRIORITY": "3", "ERRNO": "2", "SYSLOG_IDENTIFIER": "cudaenv-broker"}, done
+
+
 def test_options():
     done = subprocess.run([BROKER, "--help"], capture_output=True, text=True, timeout=20)
     assert done.returncode == 0 and "--user" in done.stdout and not done.stderr
