@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from conftest import CTL, PCIE8, PREFIX, SRC, clean_environ, wait_until
+from node import for_others
 
 VERBS = "status list show check on observe off use rollback history workers exec python".split()
 CHANGING = "on observe off use rollback".split()
@@ -415,15 +416,15 @@ def test_a_process_that_is_gone_is_not_listed(two):
 
 def test_ordinary_users_see_their_own(two):
     with program(two) as (main, _):
-        done = subprocess.run([CTL, "workers", "--json"], env=two.environ(), user=65534, group=65534, extra_groups=[],
+        done = subprocess.run([for_others(CTL), "workers", "--json"], env=two.environ(), user=65534, group=65534, extra_groups=[],
                               capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == {"processes": [], "jobs": []}
-        done = subprocess.run([CTL, "status", "--json"], env=two.environ(), user=65534, group=65534, extra_groups=[],
+        done = subprocess.run([for_others(CTL), "status", "--json"], env=two.environ(), user=65534, group=65534, extra_groups=[],
                               capture_output=True, text=True, timeout=60)
         assert json.loads(done.stdout)["processes"] == 1
         for arguments in ["use", "pcie8"], ["off"], ["rollback"]:
-            done = subprocess.run([CTL, *arguments], env=two.environ(), user=65534, group=65534, extra_groups=[],
+            done = subprocess.run([for_others(CTL), *arguments], env=two.environ(), user=65534, group=65534, extra_groups=[],
                                   capture_output=True, text=True, timeout=60)
             assert done.returncode == 1 and done.stdout == "", (arguments, done.stderr)
         s = two.json("status")
@@ -626,7 +627,7 @@ def test_off_with_the_daemon_dead_and_no_rules(two, damage):
 
 def test_off_is_the_owners_alone(two):
     two.stop(signal.SIGKILL)
-    done = subprocess.run([CTL, "off"], env=two.environ(), user=65534, group=65534, extra_groups=[], capture_output=True,
+    done = subprocess.run([for_others(CTL), "off"], env=two.environ(), user=65534, group=65534, extra_groups=[], capture_output=True,
                           text=True, timeout=60)
     assert done.returncode == 3 and "root" in done.stderr
     assert "\nmode on\n" in (two.run / "assign").read_text()
