@@ -58,8 +58,8 @@ static int make_shared(const char *runtime, const char *name)
 		path = NULL;
 		return -ENOMEM;
 	}
-	if (mkdir(path, 0755) < 0)
-		return errno == EEXIST ? 0 : -errno;
+	if (mkdir(path, 0755) < 0 && errno != EEXIST)
+		return -errno;
 	return chmod(path, 01777) < 0 ? -errno : 0;
 }
 
@@ -227,13 +227,14 @@ uint64_t broker_next_usec(const struct broker *b)
 
 static void sweep(struct broker *b, uint64_t now_usec)
 {
-	struct process *p;
-
 	if (now_usec < b->sweep_usec)
 		return;
 	b->sweep_usec = now_usec + BROKER_SWEEP_USEC;
-	while (b->registry.n_without_pidfd > 0 && (p = registry_sweep(&b->registry, b->proc_fd)))
-		broker_on_process_exit(b, p, now_usec);
+	for (struct process *p = registry_sweep(&b->registry, NULL), *next; p; p = next) {
+		next = registry_sweep(&b->registry, p);
+		if (!pidfd_alive(b->proc_fd, p->pid, p->start))
+			broker_on_process_exit(b, p, now_usec);
+	}
 	roots_sweep(&b->roots, now_usec);
 	adopt_sweep(&b->adopt, now_usec);
 	free(b->published_bytes);

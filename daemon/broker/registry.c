@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 
 #include "common/util.h"
-#include "daemon/broker/pidfd.h"
 
 int registry_init(struct registry *r, struct accounts *accounts, int hub_fd)
 {
@@ -382,15 +381,14 @@ void registry_remove(struct registry *r, struct process *p, uint64_t now_usec)
 	free(p);
 }
 
-struct process *registry_sweep(struct registry *r, int proc_fd)
+struct process *registry_sweep(const struct registry *r, const struct process *previous)
 {
-	for (struct table_node *n = table_next(&r->processes, NULL); n;
-	     n = table_next(&r->processes, n)) {
+	const struct table_node *n = previous ? &previous->node : NULL;
+
+	while (r->n_without_pidfd > 0 && (n = table_next(&r->processes, n))) {
 		struct process *p = TABLE_CONTAINER(n, struct process, node);
 
-		if (p->pidfd >= 0)
-			continue;
-		if (!pidfd_alive(proc_fd, p->pid, p->start))
+		if (p->pidfd < 0)
 			return p;
 	}
 	return NULL;

@@ -115,8 +115,8 @@ int registry_add(struct registry *r, const struct process_id *id, const char *ke
 		 struct process **ret);
 /* It has exited. Its job, if that was all, is queued as empty at NOW_USEC. */
 void registry_remove(struct registry *r, struct process *p, uint64_t now_usec);
-/* Finds one of the processes without a pidfd that no longer runs (by /proc), or NULL. */
-struct process *registry_sweep(struct registry *r, int proc_fd);
+/* Each process without a pidfd, as table_next() goes through; NULL at the end. */
+struct process *registry_sweep(const struct registry *r, const struct process *previous);
 
 struct job *registry_job(const struct registry *r, const char *key);
 /* Finds or makes. 0, -EINVAL, -EDQUOT, -EUSERS, -ENOMEM. */

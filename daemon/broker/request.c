@@ -189,6 +189,10 @@ static ssize_t on_fetch(struct broker *b, struct peer *peer, const struct wire_f
 
 	b->counters.fetches++;
 	broker_refresh(b);
+	/* Pid 0: it is in a namespace that this /proc does not show. */
+	if (peer->pid <= 0)
+		return request_error(reply, id, ESRCH,
+				     "not to be seen from here; decide by the files");
 	if (!b->assign)
 		return request_error(reply, id, ENODATA, "no rules are published");
 	if (account_full(&b->accounts, peer->uid, ACCOUNT_PROCESSES))
@@ -215,6 +219,8 @@ static struct process *find_reporter(struct broker *b, struct peer *peer)
 	struct proc_facts facts;
 	struct process *p;
 
+	if (peer->pid <= 0)
+		return NULL;
 	if (peer->start == 0) {
 		if (procfs_facts(b->proc_fd, peer->pid, &facts) < 0)
 			return NULL;

@@ -259,21 +259,36 @@ void roots_read(struct roots *roots, uint64_t now_usec)
 struct walk {
 	struct roots *roots;
 	uint64_t now_usec;
+	struct job **lost; /* by inode */
+	size_t n_lost;
 	unsigned n_dirs;
 	char path[PATH_MAX];
 };
 
+static int compare_inodes(const void *a, const void *b)
+{
+	uint64_t x = (*(struct job *const *)a)->parsed.inode;
+	uint64_t y = (*(struct job *const *)b)->parsed.inode;
+
+	return (x > y) - (x < y);
+}
+
+/* Several jobs may have one cgroup: of several uids, or with a token. */
 static void found_inode(struct walk *w, uint64_t inode)
 {
-	struct registry *registry = w->roots->registry;
+	size_t low = 0, high = w->n_lost;
 
-	for (struct table_node *n = table_next(&registry->jobs, NULL); n;
-	     n = table_next(&registry->jobs, n)) {
-		struct job *j = TABLE_CONTAINER(n, struct job, node);
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
 
-		if (is_lost(j) && j->parsed.inode == inode)
-			set_cgroup(w->roots, j, w->path, w->now_usec);
+		if (w->lost[middle]->parsed.inode < inode)
+			low = middle + 1;
+		else
+			high = middle;
 	}
+	for (; low < w->n_lost && w->lost[low]->parsed.inode == inode; low++)
+		if (is_lost(w->lost[low]))
+			set_cgroup(w->roots, w->lost[low], w->path, w->now_usec);
 }
 
 static void walk_cgroups(struct walk *w, int depth)
@@ -313,18 +328,24 @@ static void walk_cgroups(struct walk *w, int depth)
 static void find_lost(struct roots *roots, uint64_t now_usec)
 {
 	struct walk w = {.roots = roots, .now_usec = now_usec};
+	_cleanup_(freep) struct job **lost = calloc(roots->n_lost, sizeof(struct job *));
+	struct table *jobs = &roots->registry->jobs;
 
-	walk_cgroups(&w, 0);
-	roots->cannot_walk = w.n_dirs == 0 || w.n_dirs > WALK_DIRS_MAX;
-	if (roots->cannot_walk)
+	if (!lost)
 		return;
-	for (struct table_node *n = table_next(&roots->registry->jobs, NULL); n;
-	     n = table_next(&roots->registry->jobs, n)) {
+	w.lost = lost;
+	for (struct table_node *n = table_next(jobs, NULL); n; n = table_next(jobs, n)) {
 		struct job *j = TABLE_CONTAINER(n, struct job, node);
 
-		if (is_lost(j))
-			roots_set_gone(roots, j, now_usec);
+		if (is_lost(j) && w.n_lost < roots->n_lost)
+			lost[w.n_lost++] = j;
 	}
+	qsort(lost, w.n_lost, sizeof(struct job *), compare_inodes);
+	walk_cgroups(&w, 0);
+	roots->cannot_walk = w.n_dirs == 0 || w.n_dirs > WALK_DIRS_MAX;
+	for (size_t i = 0; i < w.n_lost && !roots->cannot_walk; i++)
+		if (is_lost(lost[i]))
+			roots_set_gone(roots, lost[i], now_usec);
 }
 
 bool roots_needs_sweep(const struct roots *roots)

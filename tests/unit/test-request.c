@@ -140,6 +140,37 @@ TEST(gone_peer)
 	node_done(&n);
 }
 
+static ssize_t send_report(struct node *n, struct peer *peer, const char *key, const char *digest)
+{
+	struct wire_report m = {
+		.environ_address = 0x1234, .nspid = 1, .key = {key, strlen(key)}
+        };
+	char request[1024];
+	ssize_t size;
+
+	memcpy(m.digest, digest, DIGEST_SIZE);
+	size = wire_encode_report(request, sizeof request, 8, &m);
+	check(size > 0);
+	size = wire_report_add(request, sizeof request, (size_t)size, 1, "NCCL_ALGO");
+	check(size > 0);
+	return request_handle(&n->broker, peer, request, (size_t)size, reply);
+}
+
+/* Credentials of a process in a namespace that is not below ours have pid 0; it is not ourselves.
+ */
+TEST(invisible_peer)
+{
+	struct peer peer = peer_of(0, geteuid());
+	struct wire_fetch m = {.nspid = 1};
+	struct node n;
+
+	node_init(&n, "on");
+	check(error_of(ask(&n, &peer, &m)).code == ESRCH);
+	check(send_report(&n, &peer, "", n.digest) == 0 && n.broker.counters.reports_lost == 1);
+	check(n.broker.registry.processes.n == 0);
+	node_done(&n);
+}
+
 TEST(limit_of_processes)
 {
 	struct account_limits limits = account_limits_default;
@@ -176,22 +207,6 @@ TEST(false_namespace)
 	(void)ask(&n, &peer, &m);
 	check(link_text(&n, "procs", proc_name(&n, getpid(), start_of(getpid())))[0]);
 	node_done(&n);
-}
-
-static ssize_t send_report(struct node *n, struct peer *peer, const char *key, const char *digest)
-{
-	struct wire_report m = {
-		.environ_address = 0x1234, .nspid = 1, .key = {key, strlen(key)}
-        };
-	char request[1024];
-	ssize_t size;
-
-	memcpy(m.digest, digest, DIGEST_SIZE);
-	size = wire_encode_report(request, sizeof request, 8, &m);
-	check(size > 0);
-	size = wire_report_add(request, sizeof request, (size_t)size, 1, "NCCL_ALGO");
-	check(size > 0);
-	return request_handle(&n->broker, peer, request, (size_t)size, reply);
 }
 
 TEST(report)
