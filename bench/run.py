@@ -152,7 +152,8 @@ class Bench:
 def main():
     wanted = sys.argv[2:] or ["starts", "fetch", "storm", "down"]
     print(f"{platform.platform()}, {os.cpu_count()} cores")
-    root = pathlib.Path(tempfile.mkdtemp(prefix="cudaenv-bench-"))
+    # /run is a tmpfs, so the runtime directory must be on one here as well.
+    root = pathlib.Path(tempfile.mkdtemp(prefix="cudaenv-bench-", dir="/dev/shm"))
     root.chmod(0o755)
     bench = Bench(root)
     try:
