@@ -241,27 +241,15 @@ static void sweep(struct broker *b, uint64_t now_usec)
 	b->published_bytes = NULL;
 }
 
-/* A job is over. Its files may know of members that we have not heard of: those are read first, and
- * the kernel is asked once more whether the root lives. */
-static void end_job(struct broker *b, struct job *j, uint64_t now_usec)
+static void end_job(struct broker *b, struct job *j)
 {
-	struct job_source source = broker_source(b, true);
-
-	if (j->parsed.kind == JOB_TREE &&
-	    job_root_alive(&source, &j->parsed, b->own_pidns, NULL) == 1) {
-		j->root = ROOT_NEW;
-		j->root_pid = 0;
-		registry_job_settle(&b->registry, j, now_usec);
-		broker_settle(b, now_usec);
-		if (j->root != ROOT_GONE)
-			return;
-	}
 	adopt_remove_pin(&b->adopt, j);
 	b->counters.pins_removed++;
 	roots_release(&b->roots, j);
 	registry_forget(&b->registry, j);
 }
 
+/* The files may know of members that we have not heard of: they are read first. */
 static void end_jobs(struct broker *b, uint64_t now_usec)
 {
 	struct job *j = b->registry.empty.first;
@@ -272,7 +260,7 @@ static void end_jobs(struct broker *b, uint64_t now_usec)
 	broker_settle(b, now_usec);
 	while (!adopt_reading(&b->adopt) && (j = b->registry.empty.first) &&
 	       now_usec >= j->empty_usec + BROKER_GRACE_USEC)
-		end_job(b, j, now_usec);
+		end_job(b, j);
 }
 
 void broker_tick(struct broker *b, uint64_t now_usec)

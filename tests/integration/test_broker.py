@@ -543,7 +543,8 @@ def test_descriptors_that_are_passed_are_not_kept(broker):
     os.close(w)
     assert os.read(r, 1) == b""  # nobody else has it open
     os.close(r)
-    assert len(os.listdir(f"/proc/{broker.process.pid}/fd")) <= before + 2
+    # One for the process that asked, one for the root of its job.
+    wait_until(lambda: len(os.listdir(f"/proc/{broker.process.pid}/fd")) <= before + 2, "nothing else is kept")
 
 
 @root_only
@@ -616,6 +617,23 @@ def test_limit_of_connections_is_of_a_user(broker):
     for s in sockets:
         s.close()
     wait_until(lambda: fetch_or_none(broker.run), "room again")
+
+
+def test_no_descriptors_left(broker):
+    """Clients are turned away, not left to wait, and the queue does not keep the broker busy."""
+    pid = broker.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    highest = max(int(fd) for fd in os.listdir(f"/proc/{pid}/fd"))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 1, before[1]))
+    sockets = [connect(broker.run) for _ in range(20)]
+    for s in sockets:
+        try:
+            assert s.recv(1000) == b""
+        except ConnectionResetError:
+            pass
+        s.close()
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert fetch(broker.run)["digest"] == broker.digest
 
 
 def fetch_or_none(runtime):

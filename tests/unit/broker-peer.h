@@ -5,6 +5,7 @@
  * broker-fixture.h. */
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "common/wire.h"
@@ -19,6 +20,7 @@ static pid_t spawn(void)
 
 	check(pid >= 0);
 	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		(void)pause();
 		_exit(0);
 	}
@@ -37,7 +39,7 @@ static pid_t spawn_as(uid_t uid)
 	check(pid >= 0);
 	if (pid == 0) {
 		if (setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ||
-		    write(p[1], "x", 1) != 1)
+		    prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || write(p[1], "x", 1) != 1)
 			_exit(1);
 		(void)pause();
 		_exit(0);

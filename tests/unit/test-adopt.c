@@ -64,6 +64,28 @@ TEST(exit_of_single_process)
 	node_done(&n);
 }
 
+/* Who has exited is gone, also while its parent does not ask for it. */
+TEST(exit_without_wait)
+{
+	char key[JOB_KEY_SIZE];
+	struct epoll_event e;
+	struct node n;
+	pid_t pid = spawn();
+
+	node_init(&n, "on");
+	strcpy(key, key_of(&n, geteuid(), pid, start_of(pid)));
+	make_link(&n, "jobs", key, n.digest, geteuid());
+	make_link(&n, "procs", proc_name(&n, pid, start_of(pid)), key, geteuid());
+	run_steps(&n, 1);
+	check(kill(pid, SIGKILL) == 0);
+	check(epoll_wait(n.broker.hub_fd, &e, 1, 20000) == 1);
+	run_hub(&n, 1);
+	broker_tick(&n.broker, 1 + GRACE);
+	check(!has_pin(&n, key) && broker_next_usec(&n.broker) == UINT64_MAX);
+	check(waitpid(pid, NULL, 0) == pid);
+	node_done(&n);
+}
+
 /* A root that is no member keeps the pin; so does a member when the root has gone. */
 TEST(pin_stays_for_root_and_members)
 {
@@ -214,7 +236,7 @@ TEST(rubbish)
 	make_link(&n, "jobs", key_of(&n, geteuid(), pid, start_of(pid)), "not a pin", geteuid());
 	snprintf(path, sizeof path, "%s/jobs/directory", n.path);
 	check(mkdir(path, 0755) == 0);
-	snprintf(path, sizeof path, "%s/procs/file", n.path);
+	snprintf(path, sizeof path, "%s/procs/1-2-3", n.path);
 	check(close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644)) == 0);
 	run_steps(&n, 1);
 	check(n.broker.registry.processes.n == 0 && n.broker.registry.jobs.n == 0);
@@ -222,6 +244,88 @@ TEST(rubbish)
 	snprintf(path, sizeof path, "%s/procs", n.path);
 	check(rmdir(path) == 0 && mkdir(path, 0755) == 0); /* it was empty */
 	end(pid);
+	node_done(&n);
+}
+
+/* More than inotify holds: everything is read again. */
+TEST(overflow)
+{
+	struct node n;
+	char name[64];
+	unsigned long queue = 0;
+	FILE *f = fopen("/proc/sys/fs/inotify/max_queued_events", "re");
+
+	if (!f || fscanf(f, "%lu", &queue) != 1 || queue > 50000) {
+		if (f)
+			(void)fclose(f);
+		skip("inotify's queue is long here");
+	}
+	check(fclose(f) == 0);
+	node_init(&n, "on");
+	run_steps(&n, 1);
+	check(!adopt_reading(&n.broker.adopt));
+	for (unsigned long i = 0; i < queue + 100; i++) {
+		snprintf(name, sizeof name, "rubbish-%lu", i);
+		make_link(&n, "procs", name, "x", geteuid());
+	}
+	check(adopt_read(&n.broker.adopt, false) && adopt_reading(&n.broker.adopt));
+	run_steps(&n, 2);
+	check(n.broker.adopt.n_removed == queue + 100);
+	node_done(&n);
+}
+
+/* What does not fit stays in the files, is looked up there, and is taken when there is room. */
+TEST(limit)
+{
+	struct account_limits limits = account_limits_default;
+	char key[JOB_KEY_SIZE];
+	struct node n;
+	pid_t a = spawn(), b = spawn();
+	uint64_t later = 100 * UINT64_C(1000000);
+
+	node_init(&n, "on");
+	strcpy(key, key_of(&n, geteuid(), a, start_of(a)));
+	make_link(&n, "procs", proc_name(&n, a, start_of(a)), key, geteuid());
+	limits.user[ACCOUNT_PROCESSES] = 1;
+	broker_done(&n.broker);
+	node_open(&n, &limits);
+	run_steps(&n, 1);
+	make_link(&n, "procs", proc_name(&n, b, start_of(b)), key, geteuid());
+	run_steps(&n, 1);
+	check(n.broker.registry.processes.n == 1 && n.broker.adopt.again);
+	check(!adopt_complete(&n.broker.adopt) && broker_next_usec(&n.broker) != UINT64_MAX);
+	end(a);
+	run_hub(&n, 2);
+	broker_tick(&n.broker, later);
+	run_steps(&n, later);
+	check(registry_find(&n.broker.registry, b, start_of(b)));
+	check(adopt_complete(&n.broker.adopt));
+	end(b);
+	node_done(&n);
+}
+
+/* Roots that cannot be watched are looked at. */
+TEST(root_without_watch)
+{
+	char key[JOB_KEY_SIZE];
+	struct node n;
+	pid_t root = spawn();
+	struct job *j;
+
+	node_init(&n, "on");
+	n.broker.roots.hub_fd = -EBADF;
+	strcpy(key, key_of(&n, geteuid(), root, start_of(root)));
+	make_link(&n, "jobs", key, n.digest, geteuid());
+	run_steps(&n, 1);
+	j = registry_job(&n.broker.registry, key);
+	check(j && j->root == ROOT_PROCESS && j->root_fd < 0);
+	broker_tick(&n.broker, BROKER_SWEEP_USEC);
+	check(j->root == ROOT_PROCESS && broker_next_usec(&n.broker) == 2 * BROKER_SWEEP_USEC);
+	end(root);
+	broker_tick(&n.broker, 2 * BROKER_SWEEP_USEC);
+	check(j->root == ROOT_GONE);
+	broker_tick(&n.broker, 3 * BROKER_SWEEP_USEC);
+	check(!has_pin(&n, key) && broker_next_usec(&n.broker) == UINT64_MAX);
 	node_done(&n);
 }
 
@@ -376,30 +480,45 @@ TEST(fetch_from_other_namespace)
 
 /* --- cgroups --- */
 
-TEST(cgroup_root)
+/* A unit's cgroup with a child in it; CGROUP is "" where none can be made. */
+static pid_t make_unit(char cgroup[128], uint64_t *ret_inode)
 {
 	static const char *const bases[] = {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"};
-	char cgroup[128], path[160], key[JOB_KEY_SIZE];
-	struct node n;
+	char path[160];
 	struct stat st;
-	struct job *j;
 	pid_t pid;
 	FILE *f = NULL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(bases) && !f; i++) {
-		snprintf(cgroup, sizeof cgroup, "%s/cudaenv-test-%d.service", bases[i],
-			 (int)getpid());
+		snprintf(cgroup, 128, "%s/cudaenv-test-%d.service", bases[i], (int)getpid());
 		snprintf(path, sizeof path, "%s/cgroup.procs", cgroup);
 		if (mkdir(cgroup, 0755) == 0 && !(f = fopen(path, "we")))
 			(void)rmdir(cgroup);
 	}
-	if (!f)
-		skip("no cgroup can be made here");
+	if (!f) {
+		cgroup[0] = '\0';
+		return 0;
+	}
 	pid = spawn();
 	fprintf(f, "%d\n", (int)pid);
 	check(fclose(f) == 0 && stat(cgroup, &st) == 0);
+	*ret_inode = st.st_ino;
+	return pid;
+}
+
+TEST(cgroup_root)
+{
+	char cgroup[128], key[JOB_KEY_SIZE];
+	uint64_t inode;
+	struct node n;
+	struct job *j;
+	pid_t pid;
+
+	pid = make_unit(cgroup, &inode);
+	if (!cgroup[0])
+		skip("no cgroup can be made here");
 	node_init(&n, "on");
-	snprintf(key, sizeof key, "unit-%u-%llu", geteuid(), (unsigned long long)st.st_ino);
+	snprintf(key, sizeof key, "unit-%u-%llu", geteuid(), (unsigned long long)inode);
 	make_link(&n, "jobs", key, n.digest, geteuid());
 	make_link(&n, "procs", proc_name(&n, pid, start_of(pid)), key, geteuid());
 	run_steps(&n, 1);
@@ -419,6 +538,75 @@ TEST(cgroup_root)
 	check(j->root == ROOT_GONE);
 	broker_tick(&n.broker, BROKER_SWEEP_USEC + GRACE);
 	check(!has_pin(&n, key));
+	node_done(&n);
+}
+
+/* Two jobs of one unit share one watch; without a watch the unit is looked at. */
+TEST(cgroup_of_two_jobs)
+{
+	char cgroup[128], key[JOB_KEY_SIZE], other[JOB_KEY_SIZE];
+	struct job *j, *k;
+	uint64_t inode;
+	struct node n;
+	pid_t pid;
+
+	pid = make_unit(cgroup, &inode);
+	if (!cgroup[0])
+		skip("no cgroup can be made here");
+	node_init(&n, "on");
+	(void)fetch_of(&n, pid, key);
+	if (strncmp(key, "unit-", 5) != 0) {
+		end(pid);
+		check(rmdir(cgroup) == 0);
+		node_done(&n);
+		skip("another hierarchy names the units");
+	}
+	broker_settle(&n.broker, 1);
+	j = registry_job(&n.broker.registry, key);
+	check(j && j->root == ROOT_CGROUP && j->cgroup_wd >= 0);
+	check((size_t)snprintf(other, sizeof other, "%.100s.%s", key, n.digest) < sizeof other);
+	make_link(&n, "jobs", other, n.digest, geteuid());
+	run_steps(&n, 1);
+	broker_tick(&n.broker, BROKER_SWEEP_USEC);
+	k = registry_job(&n.broker.registry, other);
+	check(k && k->root == ROOT_CGROUP && k->cgroup_wd == j->cgroup_wd);
+	roots_set_gone(&n.broker.roots, k, 1);
+	end(pid);
+	run_hub(&n, 2);
+	check(rmdir(cgroup) == 0);
+	roots_read(&n.broker.roots, 3);
+	check(j->root == ROOT_GONE);
+	node_done(&n);
+}
+
+TEST(cgroup_without_watch)
+{
+	char cgroup[128], key[JOB_KEY_SIZE];
+	uint64_t inode;
+	struct node n;
+	struct job *j;
+	pid_t pid;
+	int saved;
+
+	pid = make_unit(cgroup, &inode);
+	if (!cgroup[0])
+		skip("no cgroup can be made here");
+	node_init(&n, "on");
+	saved = n.broker.roots.inotify_fd;
+	n.broker.roots.inotify_fd = -EBADF;
+	snprintf(key, sizeof key, "unit-%u-%llu", geteuid(), (unsigned long long)inode);
+	make_link(&n, "procs", proc_name(&n, pid, start_of(pid)), key, geteuid());
+	run_steps(&n, 1);
+	j = registry_job(&n.broker.registry, key);
+	check(j && j->root == ROOT_CGROUP && j->cgroup_wd < 0);
+	end(pid);
+	run_hub(&n, 1);
+	broker_tick(&n.broker, BROKER_SWEEP_USEC);
+	check(j->root == ROOT_CGROUP);
+	check(rmdir(cgroup) == 0);
+	broker_tick(&n.broker, 2 * BROKER_SWEEP_USEC);
+	check(j->root == ROOT_GONE);
+	n.broker.roots.inotify_fd = saved;
 	node_done(&n);
 }
 
