@@ -44,6 +44,7 @@ TEST(exit_of_single_process)
 	struct node n;
 	pid_t pid = spawn();
 
+	NEEDS_PIDFDS();
 	node_init(&n, "on");
 	strcpy(name, proc_name(&n, pid, start_of(pid)));
 	strcpy(key, key_of(&n, geteuid(), pid, start_of(pid)));
@@ -72,6 +73,7 @@ TEST(exit_without_wait)
 	struct node n;
 	pid_t pid = spawn();
 
+	NEEDS_PIDFDS();
 	node_init(&n, "on");
 	strcpy(key, key_of(&n, geteuid(), pid, start_of(pid)));
 	make_link(&n, "jobs", key, n.digest, geteuid());
@@ -94,6 +96,7 @@ TEST(pin_stays_for_root_and_members)
 	pid_t root = spawn(), a = spawn(), b = spawn();
 	struct job *j;
 
+	NEEDS_PIDFDS();
 	node_init(&n, "on");
 	strcpy(key, key_of(&n, geteuid(), root, start_of(root)));
 	make_link(&n, "jobs", key, n.digest, geteuid());
@@ -126,6 +129,7 @@ TEST(late_member)
 	struct node n;
 	pid_t first = spawn(), late = spawn();
 
+	NEEDS_PIDFDS();
 	node_init(&n, "on");
 	strcpy(key, key_of(&n, geteuid(), first, start_of(first)));
 	make_link(&n, "jobs", key, n.digest, geteuid());
@@ -176,6 +180,7 @@ TEST(nothing_is_removed_while_reading)
 	struct node n;
 	pid_t root = spawn(), member = spawn();
 
+	NEEDS_PIDFDS();
 	node_init(&n, "on");
 	strcpy(key, key_of(&n, geteuid(), root, start_of(root)));
 	make_link(&n, "jobs", key, n.digest, geteuid());
@@ -283,6 +288,7 @@ TEST(limit)
 	pid_t a = spawn(), b = spawn();
 	uint64_t later = 100 * UINT64_C(1000000);
 
+	NEEDS_PIDFDS();
 	node_init(&n, "on");
 	strcpy(key, key_of(&n, geteuid(), a, start_of(a)));
 	make_link(&n, "procs", proc_name(&n, a, start_of(a)), key, geteuid());
@@ -417,6 +423,7 @@ TEST(other_namespace)
 	struct node n;
 	struct job *j;
 
+	NEEDS_PIDFDS();
 	if (!enter_inner(&inner))
 		skip("no pid namespaces here");
 	find_worker(&inner);
@@ -459,6 +466,7 @@ TEST(fetch_from_other_namespace)
 	struct wire_fetch m = {.nspid = 2, .pidns = 4242};
 	struct wire_answer a;
 
+	NEEDS_PIDFDS();
 	if (!enter_inner(&inner))
 		skip("no pid namespaces here");
 	find_worker(&inner);
@@ -514,6 +522,7 @@ TEST(cgroup_root)
 	struct job *j;
 	pid_t pid;
 
+	NEEDS_PIDFDS();
 	pid = make_unit(cgroup, &inode);
 	if (!cgroup[0])
 		skip("no cgroup can be made here");
@@ -550,6 +559,7 @@ TEST(cgroup_of_two_jobs)
 	struct node n;
 	pid_t pid;
 
+	NEEDS_PIDFDS();
 	pid = make_unit(cgroup, &inode);
 	if (!cgroup[0])
 		skip("no cgroup can be made here");
@@ -588,6 +598,7 @@ TEST(cgroup_without_watch)
 	pid_t pid;
 	int saved;
 
+	NEEDS_PIDFDS();
 	pid = make_unit(cgroup, &inode);
 	if (!cgroup[0])
 		skip("no cgroup can be made here");

@@ -17,6 +17,7 @@ TEST(fetch)
 	pid_t pid;
 	uint64_t start;
 
+	NEEDS_PIDFDS();
 	node_init(&n, "on");
 	pid = spawn();
 	start = start_of(pid);
@@ -180,6 +181,7 @@ TEST(limit_of_processes)
 	struct node n;
 	pid_t a = spawn(), b = spawn();
 
+	NEEDS_PIDFDS();
 	limits.user[ACCOUNT_PROCESSES] = 1;
 	node_init(&n, "on");
 	broker_done(&n.broker);
@@ -374,6 +376,7 @@ TEST(change_of_uid)
 	uint64_t start;
 	pid_t pid;
 
+	NEEDS_PIDFDS();
 	if (geteuid() != 0)
 		skip("needs root");
 	node_init(&n, "on");
