@@ -348,6 +348,8 @@ int config_parse(struct config *c, const char *file, const char *bytes, size_t s
 		r = open_sections(c, file, &ini, complaints);
 	for (size_t i = 0; r == 0 && i < ini.n_entries; i++)
 		r = take_entry(c, file, &ini.entries[i], complaints);
+	if (r == -EIO)
+		r = words_addf(complaints, "%s:0: cannot be taken apart: left out", file);
 	ini_done(&ini);
 	findings_done(&findings);
 	return r;

@@ -40,6 +40,7 @@ struct client {
 	sd_event_source *deadline;
 	struct peer peer;
 	bool may_change;
+	bool ending; /* its timer is due */
 };
 
 struct control {
@@ -81,19 +82,18 @@ static int on_deadline_timer(sd_event_source *source, uint64_t usec, void *userd
 	return 0;
 }
 
+/* Runs before the method. Who asks without reading the answers is ended, in the timer's handler,
+ * where that is safe. */
 static int on_any_message(sd_bus_message *m, void *userdata, sd_bus_error *error)
 {
 	struct client *c = userdata;
 	uint64_t queued = 0;
 
-	(void)client_extend(c, IDLE_USEC);
-	/* Asks without reading the answers: ends at once, the timer's handler being the place where
-	 * that is safe. */
-	if (sd_bus_get_n_queued_write(c->bus, &queued) >= 0 && queued > ANSWERS_MAX) {
-		(void)client_extend(c, 0);
+	if (c->ending)
 		return 1;
-	}
-	return 0;
+	c->ending = sd_bus_get_n_queued_write(c->bus, &queued) >= 0 && queued > ANSWERS_MAX;
+	(void)client_extend(c, c->ending ? 0 : IDLE_USEC);
+	return c->ending;
 }
 
 static int on_disconnected(sd_bus_message *m, void *userdata, sd_bus_error *error)
@@ -305,6 +305,8 @@ static int client_new(struct control *control, int fd_consume, const struct peer
 	c->may_change = peer_may_change(peer, control->manager->user, proc_fd);
 	r = sd_event_add_time_relative(control->manager->event, &c->deadline, CLOCK_MONOTONIC,
 				       HELLO_USEC, 0, on_deadline_timer, c);
+	if (r >= 0)
+		r = sd_event_source_set_priority(c->deadline, SD_EVENT_PRIORITY_IMPORTANT);
 	if (r >= 0)
 		r = bus_open(c, fd);
 	if (r >= 0) {

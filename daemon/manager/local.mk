@@ -53,3 +53,8 @@ tests_unit_test_watch_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS)
 tests_unit_test_watch_LDADD = daemon/libmanager.la
 tests_unit_test_peer_SOURCES = tests/unit/test-peer.c tests/unit/temp.h tests/unit/test.h
 tests_unit_test_peer_LDADD = daemon/libmanager.la
+
+FUZZERS += tests/fuzz/fuzz-manager
+tests_fuzz_fuzz_manager_SOURCES = tests/fuzz/fuzz-manager.c $(REPLAY)
+tests_fuzz_fuzz_manager_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
+tests_fuzz_fuzz_manager_LDADD = daemon/libmanager.la $(LIB_FUZZING_ENGINE)

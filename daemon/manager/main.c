@@ -106,8 +106,8 @@ int main(int argc, char *argv[])
 {
 	int r;
 
-	log_open("cudaenvd", arg_priority);
 	r = parse_arguments(argc, argv);
+	log_open("cudaenvd", arg_priority);
 	if (r <= 0)
 		return r < 0 ? 2 : 0;
 	if (arg_action == ARG_PRINT_CONFIG) {
@@ -116,7 +116,6 @@ int main(int argc, char *argv[])
 	}
 	if (arg_action == ARG_CHECK_CONFIG)
 		return check_config();
-	log_open("cudaenvd", arg_priority);
 	(void)umask(0022);
 	r = run();
 	if (r == MANAGER_START_OVER && arg_user) {

@@ -174,9 +174,10 @@ static int take_up(struct manager *m)
 	struct active found;
 	int r;
 
+	/* Versions in force do not need their files. */
 	r = switch_load_profiles(m, NULL);
 	if (r < 0)
-		return log_error_errno(r, "Failed to read the profiles: %m");
+		(void)log_error_errno(r, "Failed to read the profiles: %m");
 	r = switch_adopt(m, &found);
 	if (r < 0)
 		return log_error_errno(r, "Failed to read %s/assign: %m", m->paths.runtime);

@@ -373,13 +373,17 @@ static bool is_same(const struct active *a, const struct active *b)
 
 static void announce(const struct active *a, const struct change *why)
 {
+	char uid[24] = "";
+
+	if (why->uid != STATE_UID_UNKNOWN)
+		(void)snprintf(uid, sizeof(uid), "%u", (unsigned)why->uid);
 	log_struct(LOG_NOTICE, 0,
 		   LOG_FIELDS({"CUDAENV_PROFILE", a->profile}, {"CUDAENV_DIGEST", a->digest},
-			      {"CUDAENV_MODE", mode_name(a->mode)},
-			      {"CUDAENV_ACTION", why->action}),
-		   "Mode %s, profile %s (%.12s), generation %llu, by %s", mode_name(a->mode),
+			      {"CUDAENV_MODE", mode_name(a->mode)}, {"CUDAENV_ACTION", why->action},
+			      {"CUDAENV_UID", uid[0] ? uid : NULL}),
+		   "Mode %s, profile %s (%.12s), generation %llu, by %s%s%s", mode_name(a->mode),
 		   a->profile[0] ? a->profile : "none", a->digest[0] ? a->digest : "-",
-		   (unsigned long long)a->generation, why->action);
+		   (unsigned long long)a->generation, why->action, uid[0] ? " of uid " : "", uid);
 }
 
 /* Everything up to the rename that makes NEXT real. 1: it did, 0: the rules say so already. */

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the manager reads of its own files and of its settings; the first byte says which. What
+ * parses is written again as it was, and settings of any bytes, if not too many, give rules that
+ * clients take.
+ */
+#undef NDEBUG
+#include <assert.h>
+
+#include "common/util.h"
+#include "daemon/manager/compile.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void fuzz_active(const char *text, size_t size)
+{
+	struct active a;
+	char *again = NULL;
+
+	if (active_parse(text, size, &a) < 0)
+		return;
+	assert(active_format(&a, &again) == 0);
+	active_done(&a);
+	assert(active_parse(again, strlen(again), &a) == 0);
+	active_done(&a);
+	free(again);
+}
+
+static void fuzz_history(const char *text, size_t size)
+{
+	_cleanup_(freep) char *line = strndup(text, size), *first = NULL, *second = NULL;
+	struct history_entry e;
+
+	assert(line);
+	if (history_parse(line, &e) < 0)
+		return;
+	if (history_format(&e, &first) == 0) {
+		history_entry_done(&e);
+		assert(!strchr(first, '\n'));
+		assert(history_parse(first, &e) == 0);
+		assert(history_format(&e, &second) == 0 && streq(first, second));
+	}
+	history_entry_done(&e);
+}
+
+static void fuzz_config(const char *text, size_t size)
+{
+	static const struct active nothing = {.mode = MODE_OBSERVE};
+	_cleanup_(config_freep) struct config *c = NULL;
+	_cleanup_(freep) char *assign = NULL;
+	struct words complaints = {0};
+	size_t assign_size;
+	int r;
+
+	assert(config_new(&c) == 0);
+	assert(config_parse(c, "x.conf", text, size, &complaints) == 0);
+	assert(config_finish(c, &complaints) == 0);
+	r = compile_assign(c, &nothing, &assign, &assign_size);
+	assert(r == 0 || size > 800);
+	words_done(&complaints);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const char *text = (const char *)data + 1;
+
+	if (size == 0)
+		return 0;
+	if (data[0] == 'a')
+		fuzz_active(text, size - 1);
+	else if (data[0] == 'h')
+		fuzz_history(text, size - 1);
+	else
+		fuzz_config(text, size - 1);
+	return 0;
+}
