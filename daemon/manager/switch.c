@@ -381,9 +381,9 @@ static void announce(const struct active *a, const struct change *why)
 		   LOG_FIELDS({"CUDAENV_PROFILE", a->profile}, {"CUDAENV_DIGEST", a->digest},
 			      {"CUDAENV_MODE", mode_name(a->mode)}, {"CUDAENV_ACTION", why->action},
 			      {"CUDAENV_UID", uid[0] ? uid : NULL}),
-		   "Mode %s, profile %s (%.12s), generation %llu, by %s%s%s", mode_name(a->mode),
+		   "Mode %s, profile %s (%.12s), generation %llu: %s%s%s", mode_name(a->mode),
 		   a->profile[0] ? a->profile : "none", a->digest[0] ? a->digest : "-",
-		   (unsigned long long)a->generation, why->action, uid[0] ? " of uid " : "", uid);
+		   (unsigned long long)a->generation, why->action, uid[0] ? " by uid " : "", uid);
 }
 
 /* Everything up to the rename that makes NEXT real. 1: it did, 0: the rules say so already. */
