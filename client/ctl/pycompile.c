@@ -230,10 +230,13 @@ static int take_line(const char **cursor, char *ret, size_t size)
 
 static int parse(const struct buffer *output, size_t n_sources, struct pycompile *c)
 {
-	const char *cursor = output->data, *end = output->data + output->used;
+	const char *cursor = output->data, *end;
 	char line[64];
 
-	if (!cursor || take_line(&cursor, line, sizeof line) < 0 || !line[0] || strchr(line, '/'))
+	if (!cursor)
+		return -EBADMSG;
+	end = cursor + output->used;
+	if (take_line(&cursor, line, sizeof line) < 0 || !line[0] || strchr(line, '/'))
 		return -EBADMSG;
 	c->cache_tag = strdup(line);
 	c->code = calloc(n_sources * PYCOMPILE_LEVELS, sizeof *c->code);
