@@ -140,7 +140,7 @@ int profile_check_value(struct profile *p, enum snapshot_rule rule, const struct
 		r = findings_add(&p->findings, FINDING_ADVICE, e->line, e->column, "too-late",
 				 e->key, "start programs that need it by cudaenvctl exec",
 				 "%s acts before a program starts: not set by the start hook, set "
-				 "by exec and export",
+				 "by exec",
 				 e->key);
 	return r;
 }

@@ -97,7 +97,7 @@ static int run_history(struct ctl *ctl, int argc, char *argv[])
 		struct json_object *e = json_object_array_get_idx(entries, i);
 
 		table_cell(&t, json_string(e, "time"));
-		if (json_string(e, "user"))
+		if (json_string(e, "user") || json_number(e, "uid", -1) < 0)
 			table_cell(&t, json_string(e, "user"));
 		else
 			table_cell_format(&t, "%" PRId64, json_number(e, "uid", -1));

@@ -23,28 +23,28 @@ static void help(void)
 	       "\n"
 	       "  --user       serve one user: make the socket and what else is missing in\n"
 	       "               $CUDAENV_RUNTIME_DIR or $XDG_RUNTIME_DIR/cudaenv\n"
-	       "  --help       show this text and exit\n"
+	       "  -h, --help   show this text and exit\n"
 	       "  --version    show the version and exit\n");
 }
 
 /* 1: run, 0: all is done, negative: wrong usage. */
 static int parse_arguments(int argc, char *argv[])
 {
-	enum { ARG_USER = 256, ARG_HELP, ARG_VERSION };
+	enum { ARG_USER = 256, ARG_VERSION };
 	static const struct option options[] = {
 		{"user",       no_argument, NULL, ARG_USER},
-		{"help",        no_argument, NULL, ARG_HELP},
+		{"help",        no_argument, NULL, 'h'},
 		{"version",            no_argument, NULL, ARG_VERSION},
 		{0}
         };
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0)
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0)
 		switch (c) {
 		case ARG_USER:
 			arg_user = true;
 			break;
-		case ARG_HELP:
+		case 'h':
 			help();
 			return 0;
 		case ARG_VERSION:
