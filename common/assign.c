@@ -454,6 +454,14 @@ static bool any_glob(const struct assign *a, enum line_kind kind, const char *s)
 	return false;
 }
 
+bool assign_uses_gids(const struct assign *a)
+{
+	for (size_t i = 0; i < a->n_lines; i++)
+		if (a->lines[i].kind == LINE_WHEN_GID)
+			return true;
+	return false;
+}
+
 bool assign_is_boundary(const struct assign *a, const char *comm)
 {
 	return any_glob(a, LINE_BOUNDARY, comm);

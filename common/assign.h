@@ -68,6 +68,8 @@ int assign_load(const struct runtime *rt, struct assign **ret);
  * live as long as A. */
 const char *assign_choose(const struct assign *a, const struct assign_subject *subject,
 			  const char **ret_rule);
+/* Does any rule look at groups? If not, a subject needs none. */
+bool assign_uses_gids(const struct assign *a);
 bool assign_is_boundary(const struct assign *a, const char *comm);
 bool assign_is_supervisor(const struct assign *a, const char *unit);
 

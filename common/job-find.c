@@ -53,7 +53,8 @@ static int read_who(const struct job_source *src, pid_t pid, struct who *ret)
 	struct who who = {.nspid = pid};
 	int r;
 
-	r = procfs_facts(src->proc_fd, pid, &who.facts);
+	r = src->facts ? src->facts(src->userdata, pid, &who.facts)
+		       : procfs_facts(src->proc_fd, pid, &who.facts);
 	if (r < 0)
 		return r;
 	if (!src->same_pidns) {

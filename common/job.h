@@ -65,6 +65,9 @@ struct job_source {
 	const struct assign *assign; /* NULL: none of its boundaries and supervisors */
 	bool same_pidns; /* the starting process's pid namespace is that of proc_fd: pids need no
 			    translation */
+	/* Optional: in place of procfs_facts(), for the process and its ancestors. The process's
+	 * own uid is not looked at. */
+	int (*facts)(void *userdata, pid_t pid, struct proc_facts *ret);
 	/* Optional shortcut (the broker's memory) before procs/ is read: 1 and KEY if FACTS is a
 	 * registered process, 0 if it does not know (procs/ is then read), negative: it is
 	 * not registered. */

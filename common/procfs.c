@@ -160,32 +160,50 @@ int procfs_parse_stat(const char *text, struct proc_facts *ret)
 	return 0;
 }
 
-int procfs_facts(int proc_fd, pid_t pid, struct proc_facts *ret)
+int procfs_open(int proc_fd, pid_t pid)
 {
-	_cleanup_(closep) int fd = open_file(proc_fd, pid, "stat");
-	struct proc_facts facts = {.pid = pid};
+	return open_file(proc_fd, pid, "stat");
+}
+
+int procfs_read(int proc_fd, int stat_fd, pid_t pid, struct proc_facts *ret)
+{
+	struct proc_facts facts = {.pid = pid, .uid = (uid_t)-1};
 	char path[PATH_SIZE], text[STAT_SIZE];
-	size_t used = 0;
 	struct stat st;
+	ssize_t n;
 	int r;
 
-	if (fd < 0)
-		return fd;
 	/* Before the read: it fails unless the process still is, and then this was its directory.
 	 */
-	proc_path(pid, NULL, path);
-	if (fstatat(proc_fd, path, &st, 0) < 0)
-		return gone(errno);
+	if (proc_fd >= 0) {
+		proc_path(pid, NULL, path);
+		if (fstatat(proc_fd, path, &st, 0) < 0)
+			return gone(errno);
+		facts.uid = st.st_uid;
+	}
 	/* One read returns the whole line. */
-	r = read_more(fd, text, sizeof text, &used, true);
-	if (r <= 0)
-		return r == -E2BIG ? -EBADMSG : r == 0 ? -ESRCH : r;
+	do
+		n = pread(stat_fd, text, sizeof text - 1, 0);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return gone(errno);
+	if (n == 0)
+		return -ESRCH;
+	if ((size_t)n == sizeof text - 1)
+		return -EBADMSG;
+	text[n] = '\0';
 	r = procfs_parse_stat(text, &facts);
 	if (r < 0)
 		return r;
-	facts.uid = st.st_uid;
 	*ret = facts;
 	return 0;
+}
+
+int procfs_facts(int proc_fd, pid_t pid, struct proc_facts *ret)
+{
+	_cleanup_(closep) int fd = procfs_open(proc_fd, pid);
+
+	return fd < 0 ? fd : procfs_read(proc_fd, fd, pid, ret);
 }
 
 /* The numbers behind the line that begins with NAME: the last one, and how many. -ENODATA: no such

@@ -30,6 +30,12 @@ struct proc_facts {
  * -EACCES, -EBADMSG not understood, other negative errno. */
 int procfs_facts(int proc_fd, pid_t pid, struct proc_facts *ret);
 
+/* The same in two steps, for who asks about one process often: a descriptor of its stat, and what
+ * that says now; -ESRCH when the process has gone, whoever has its number then. PROC_FD negative:
+ * without the uid, which is (uid_t)-1 then. */
+int procfs_open(int proc_fd, pid_t pid);
+int procfs_read(int proc_fd, int stat_fd, pid_t pid, struct proc_facts *ret);
+
 /* Numbers of a process in its own, innermost pid namespace. */
 struct proc_ns {
 	pid_t pid;

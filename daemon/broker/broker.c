@@ -46,6 +46,7 @@ static int load_assign(struct broker *b)
 	if (b->assign_error == 0) {
 		assign_freep(&b->assign);
 		b->assign = a;
+		b->uses_gids = assign_uses_gids(a);
 	}
 	return b->assign_error;
 }
@@ -82,6 +83,7 @@ int broker_open(struct broker *b, const char *path, bool user, const struct acco
 			     .cgroup_fd = -EBADF,
 			     .hub_fd = -EBADF,
 			     .assign_fd = -EBADF,
+			     .asking_fd = -EBADF,
 			     .log_limit = LOG_LIMIT(60 * UINT64_C(1000000), 5)};
 	b->roots.inotify_fd = b->adopt.inotify_fd = -EBADF;
 	if (user) {
@@ -97,6 +99,7 @@ int broker_open(struct broker *b, const char *path, bool user, const struct acco
 	r = open_facts(b);
 	if (r >= 0)
 		r = watch_assign(b);
+	ancestors_init(&b->ancestors, b->proc_fd);
 	if (r >= 0)
 		r = accounts_init(&b->accounts, limits);
 	if (r >= 0)
@@ -115,6 +118,8 @@ int broker_open(struct broker *b, const char *path, bool user, const struct acco
 
 void broker_done(struct broker *b)
 {
+	broker_asked(b);
+	ancestors_done(&b->ancestors);
 	adopt_done(&b->adopt);
 	roots_done(&b->roots);
 	registry_done(&b->registry);
@@ -162,14 +167,34 @@ static int on_registered(void *userdata, const struct proc_facts *facts, char re
 	return 1;
 }
 
-struct job_source broker_source(struct broker *b, bool same_pidns)
+void broker_asked(struct broker *b)
 {
+	b->asking_fd = safe_close(b->asking_fd);
+}
+
+/* Who asks is read once, and its uid is known from its credentials; its ancestors will be asked for
+ * again. */
+static int on_facts(void *userdata, pid_t pid, struct proc_facts *ret)
+{
+	struct broker *b = userdata;
+
+	if (pid != b->asking)
+		return ancestors_facts(&b->ancestors, pid, ret);
+	broker_asked(b);
+	b->asking_fd = procfs_open(b->proc_fd, pid);
+	return b->asking_fd < 0 ? b->asking_fd : procfs_read(-EBADF, b->asking_fd, pid, ret);
+}
+
+struct job_source broker_source(struct broker *b, pid_t asking, bool same_pidns)
+{
+	b->asking = asking;
 	b->memory_complete = adopt_read(&b->adopt, true) && adopt_complete(&b->adopt);
 	return (struct job_source){.proc_fd = b->proc_fd,
 				   .cgroup_fd = b->cgroup_fd,
 				   .rt = &b->rt,
 				   .assign = b->assign,
 				   .same_pidns = same_pidns,
+				   .facts = on_facts,
 				   .registered = on_registered,
 				   .userdata = b};
 }

@@ -14,6 +14,7 @@
 
 #include "common/decide.h"
 #include "daemon/broker/adopt.h"
+#include "daemon/broker/ancestors.h"
 #include "daemon/log.h"
 
 /* Longer than a client takes from reading a pin to making its link in procs/. */
@@ -37,12 +38,16 @@ struct broker {
 	uint64_t own_pidns;
 	int assign_fd; /* inotify on the runtime directory */
 	struct assign *assign;
+	bool uses_gids;                     /* of assign */
 	int assign_error;                   /* of the last attempt, 0: it is the published one */
 	bool changed_rules, changed_socket; /* by broker_refresh(), until somebody acts on it */
 	struct accounts accounts;
 	struct registry registry;
 	struct roots roots;
 	struct adopt adopt;
+	struct ancestors ancestors;
+	pid_t asking;  /* whose question is being decided */
+	int asking_fd; /* its stat, closed by broker_asked() */
 	struct broker_counters counters;
 	struct log_limit log_limit; /* of what peers can cause */
 	bool memory_complete;       /* what is not in the registry is not in procs/ */
@@ -66,8 +71,10 @@ void broker_done(struct broker *b);
  * that no process gets what was in force before a switch that it could have read of. */
 void broker_refresh(struct broker *b);
 
-/* Facts for decide(): a job_source over this broker's files and memory. */
-struct job_source broker_source(struct broker *b, bool same_pidns);
+/* Facts for decide() about process ASKING: a job_source over this broker's files and memory. */
+struct job_source broker_source(struct broker *b, pid_t asking, bool same_pidns);
+/* That is over, and its answer sent. */
+void broker_asked(struct broker *b);
 
 /* After answers: looks for the roots of new jobs. */
 void broker_settle(struct broker *b, uint64_t now_usec);

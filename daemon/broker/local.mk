@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += daemon/broker/libbroker.la
 daemon_broker_libbroker_la_SOURCES = \
 	daemon/broker/account.c daemon/broker/account.h \
 	daemon/broker/adopt.c daemon/broker/adopt.h \
+	daemon/broker/ancestors.c daemon/broker/ancestors.h \
 	daemon/broker/broker.c daemon/broker/broker.h \
 	daemon/broker/listener.c daemon/broker/listener.h \
 	daemon/broker/pidfd.c daemon/broker/pidfd.h \

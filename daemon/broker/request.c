@@ -87,7 +87,8 @@ static void make_question(const struct broker *b, const struct peer *peer,
 		.pid = peer->pid, .uid = peer->uid, .cgroup_claim = m->cgroup_claim};
 	q->match = (struct assign_subject){.uid = peer->uid};
 	find_pidns(b, m, q);
-	find_groups(peer, q);
+	if (b->uses_gids)
+		find_groups(peer, q);
 	if (m->flags & FETCH_TOKEN) {
 		memcpy(q->token, m->token, DIGEST_SIZE);
 		q->subject.token = q->token;
@@ -139,6 +140,7 @@ void request_settle(struct broker *b, const struct peer *peer)
 	struct process *p;
 	int pidfd = -EBADF, r;
 
+	broker_asked(b);
 	if (b->settle.key[0] == '\0')
 		return;
 	if (!registry_find(&b->registry, id->pid, id->start))
@@ -198,7 +200,7 @@ static ssize_t on_fetch(struct broker *b, struct peer *peer, const struct wire_f
 	if (account_full(&b->accounts, peer->uid, ACCOUNT_PROCESSES))
 		return refuse_process(b, peer, id, reply);
 	make_question(b, peer, m, &q);
-	source = broker_source(b, q.same_pidns);
+	source = broker_source(b, peer->pid, q.same_pidns);
 	r = decide(&source, &q.subject, &q.match, &d);
 	if (r < 0) {
 		b->counters.undecided++;

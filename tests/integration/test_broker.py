@@ -535,6 +535,7 @@ def late_report(runtime, key, digest):
 
 
 def test_descriptors_that_are_passed_are_not_kept(broker):
+    fetch(broker.run)
     before = len(os.listdir(f"/proc/{broker.process.pid}/fd"))
     r, w = os.pipe()
     with connect(broker.run) as s:
@@ -543,8 +544,7 @@ def test_descriptors_that_are_passed_are_not_kept(broker):
     os.close(w)
     assert os.read(r, 1) == b""  # nobody else has it open
     os.close(r)
-    # One for the process that asked, one for the root of its job.
-    wait_until(lambda: len(os.listdir(f"/proc/{broker.process.pid}/fd")) <= before + 2, "nothing else is kept")
+    wait_until(lambda: len(os.listdir(f"/proc/{broker.process.pid}/fd")) <= before, "nothing is kept")
 
 
 @root_only
@@ -591,7 +591,7 @@ def test_thousand_connections(broker):
     assert digests == {broker.digest} and len(broker.procs()) == 1
     for s in sockets:
         s.close()
-    wait_until(lambda: len(os.listdir(f"/proc/{broker.process.pid}/fd")) < 50, "all descriptors are closed")
+    wait_until(lambda: len(os.listdir(f"/proc/{broker.process.pid}/fd")) < 100, "all descriptors are closed")
 
 
 def test_limit_of_connections_is_of_a_user(broker):

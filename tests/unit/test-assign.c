@@ -194,6 +194,7 @@ TEST(first_rule_wins)
 	check_choice(a, &s, D1, "");
 	s.uid = 1000;
 	check_choice(a, &s, "", "second");
+	check(assign_uses_gids(a));
 	s = (struct assign_subject){.uid = 1, .gids = gids, .n_gids = 1};
 	check_choice(a, &s, D1, "");
 	s.n_gids = 2;

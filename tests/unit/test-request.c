@@ -172,6 +172,38 @@ TEST(invisible_peer)
 	node_done(&n);
 }
 
+/* An open stat file is of the process that was, not of who has its number now. */
+TEST(ancestors)
+{
+	int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct proc_facts facts, again;
+	struct ancestors a;
+	pid_t pid = spawn(), other;
+	int r;
+
+	check(proc_fd >= 0);
+	ancestors_init(&a, proc_fd);
+	check(procfs_facts(proc_fd, pid, &facts) == 0);
+	for (int i = 0; i < 3; i++) {
+		check(ancestors_facts(&a, pid, &again) == 0);
+		check(again.pid == pid && again.ppid == getpid() && again.uid == geteuid());
+		check(again.start == facts.start && streq(again.comm, facts.comm));
+	}
+	check(a.slots[(size_t)pid % ANCESTORS_MAX].pid == pid);
+	end(pid);
+	check(ancestors_facts(&a, pid, &again) == -ESRCH);
+	/* Another one with that number: here the descriptor is put under it by hand. */
+	other = spawn();
+	a.slots[(size_t)other % ANCESTORS_MAX] = a.slots[(size_t)pid % ANCESTORS_MAX];
+	a.slots[(size_t)pid % ANCESTORS_MAX].pid = 0;
+	a.slots[(size_t)other % ANCESTORS_MAX].pid = other;
+	r = ancestors_facts(&a, other, &again);
+	check(r == 0 && again.pid == other && again.ppid == getpid());
+	end(other);
+	ancestors_done(&a);
+	check(close(proc_fd) == 0);
+}
+
 TEST(limit_of_processes)
 {
 	struct account_limits limits = account_limits_default;
