@@ -464,6 +464,10 @@ static void log_summary(const struct server *s)
 		 " adopted, %" PRIu64 " pins removed",
 		 c->answers, c->fetches, s->n_refused, c->malformed, b->registry.processes.n,
 		 b->registry.jobs.n, b->adopt.n_adopted, c->pins_removed);
+	for (enum account_kind kind = 0; kind < ACCOUNT_KIND_MAX_; kind++)
+		if (b->accounts.refused[kind] > 0)
+			log_info("Limit of %s: refused %" PRIu64 " times", account_kind_name(kind),
+				 b->accounts.refused[kind]);
 }
 
 int server_run(struct server *s)

@@ -617,6 +617,8 @@ def test_limit_of_connections_is_of_a_user(broker):
     for s in sockets:
         s.close()
     wait_until(lambda: fetch_or_none(broker.run), "room again")
+    assert broker.stop() == 0
+    assert "Limit of connections: refused" in broker.messages()
 
 
 def test_no_descriptors_left(broker):
