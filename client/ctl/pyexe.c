@@ -461,6 +461,17 @@ static int find_venv(struct pyexe *p, char why[PYEXE_WHY_SIZE])
 	return 0;
 }
 
+/* A base's own file; a venv's python3. */
+static int find_plain(struct pyexe *p)
+{
+	p->plain = p->venv ? join(p->venv, "bin/python3") : strdup(p->binary);
+	if (p->plain && !is_regular(p->plain)) {
+		free(p->plain);
+		p->plain = strdup(p->exe);
+	}
+	return p->plain ? 0 : -ENOMEM;
+}
+
 static int find(const char *exe, struct pyexe *p, char why[PYEXE_WHY_SIZE])
 {
 	struct stat st;
@@ -478,6 +489,8 @@ static int find(const char *exe, struct pyexe *p, char why[PYEXE_WHY_SIZE])
 		r = find_zip(p);
 	if (r == 0)
 		r = p->venv ? find_venv_site(p) : find_base_site(p);
+	if (r == 0)
+		r = find_plain(p);
 	if (r < 0)
 		return r;
 	if (stat(p->venv ? p->venv : p->stdlib, &st) < 0)
@@ -505,6 +518,7 @@ void pyexe_done(struct pyexe *p)
 {
 	free(p->exe);
 	free(p->binary);
+	free(p->plain);
 	free(p->venv);
 	free(p->stdlib);
 	free(p->zip);

@@ -23,6 +23,7 @@ struct pyexe_version {
 struct pyexe {
 	char *exe;    /* as asked for, absolute */
 	char *binary; /* the base interpreter's file, links followed */
+	char *plain;  /* the one name that does not depend on how it was asked for */
 	char *venv;   /* the venv, links followed; NULL: a base */
 	char *stdlib; /* PREFIX/lib/pythonX.Y, links followed */
 	char *zip;    /* PREFIX/lib/pythonXY.zip; NULL: PyPy, which has none */

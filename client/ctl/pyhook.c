@@ -377,11 +377,33 @@ int pyhook_locate(const struct pyexe *exe, enum pyhook_method method, struct pyh
 	return 0;
 }
 
+/* For a shell's command line. */
+static int quote(const char *s, char **ret)
+{
+	char *out = malloc(4 * strlen(s) + 3), *p = out;
+
+	if (!out)
+		return -ENOMEM;
+	if (s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+@-")]) {
+		*p++ = '\'';
+		for (; *s; s++)
+			p = *s == '\'' ? stpcpy(p, "'\\''") : stpncpy(p, s, 1);
+		p = stpcpy(p, "'");
+	} else
+		p = stpcpy(p, s);
+	*p = '\0';
+	*ret = out;
+	return 0;
+}
+
 static int add_readme(const struct pyexe *exe, struct pyhook *h)
 {
+	_cleanup_(freep) char *name = NULL;
 	char *text = NULL;
 
-	if (asprintf(&text, readme, exe->exe,
+	if (quote(exe->plain, &name) < 0)
+		return -ENOMEM;
+	if (asprintf(&text, readme, name,
 		     h->method == PYHOOK_DIRECTORY ? readme_directory : readme_site) < 0)
 		return -ENOMEM;
 	return add_file(h, h->name, "README", text, strlen(text));

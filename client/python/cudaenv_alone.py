@@ -364,7 +364,16 @@ def read_pin(rt, name):
     return [reader.parse_pin_word(words[0])] + words[1:]
 
 
-def look_for_pin(rt, key):
+def removed(fd, name):
+    """Takes a stranger's link away, where one may."""
+    try:
+        posix.unlink(name, dir_fd=fd)
+    except OSError:
+        return False
+    return True
+
+
+def look_for_pin(rt, key, remove=False):
     """The first believed pin of KEY's names, else the first free name; (None, None): strangers hold them all."""
     free = None
     for slot in range(SLOTS):
@@ -372,7 +381,9 @@ def look_for_pin(rt, key):
         try:
             pin = read_pin(rt, name)
         except (OSError, reader.Refused):
-            continue
+            if not remove or not removed(rt.jobs, name):
+                continue
+            pin = None
         if pin:
             return pin, None
         free = free or name
@@ -381,7 +392,7 @@ def look_for_pin(rt, key):
 
 def settle(rt, key, digest):
     for _ in range(64):
-        pin, free = look_for_pin(rt, key)
+        pin, free = look_for_pin(rt, key, rt.uid in (0, rt.broker))
         if pin:
             return pin[0]
         if not free:
@@ -402,6 +413,22 @@ def is_published(rt, digest):
     except OSError:
         return False
     return bool(st) and st.st_mode & 0o170000 == 0o100000 and st.st_uid == rt.publisher
+
+
+def register(rt, name, key):
+    for _ in range(2):
+        try:
+            posix.symlink(key, name, dir_fd=rt.procs)
+            return
+        except FileExistsError:
+            try:
+                reader.runtime_readlink(rt, rt.procs, name)
+                return
+            except reader.Refused:
+                if rt.uid not in (0, rt.broker) or not removed(rt.procs, name):
+                    return
+        except OSError:
+            return
 
 
 def decide(rt, assign, subject):
@@ -427,9 +454,5 @@ def decide(rt, assign, subject):
         if rt.jobs is not None:
             digest = settle(rt, key, digest)
     if rt.procs is not None and subject.pidns:
-        try:
-            name = b"%d-%d-%d" % (subject.pidns, search.me.nspid, search.me.start)
-            posix.symlink(key, name, dir_fd=rt.procs)
-        except OSError:
-            pass
+        register(rt, b"%d-%d-%d" % (subject.pidns, search.me.nspid, search.me.start), key)
     return key, digest

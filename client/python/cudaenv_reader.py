@@ -63,11 +63,11 @@ def begin(extension, size, mtime, crc, runtime_dir):
             spec = type(sys.__spec__)("_cudaenv", None, origin=extension)
             hook = _imp.create_dynamic(spec)
             _imp.exec_dynamic(hook)
-            hook.__spec__ = spec
     except Exception:
         hook = None
-    sys.modules["_cudaenv"] = hook or type(sys)("_cudaenv")  # once in an interpreter
+    sys.modules["_cudaenv"] = module = type(sys)("_cudaenv")  # once in an interpreter
     if hook:
+        module.start = hook.start
         hook.start(runtime_dir)
     elif in_main_interpreter():
         start(runtime_dir)
@@ -458,19 +458,32 @@ def number(value, size):
 
 
 class Fetch:
-    def __init__(self, rt):
+    """One conversation with the broker; see client/fetch.h."""
+
+    socket = None
+
+    def open(self, rt):
         import _socket
         import time
         self.clock, self.deadline, self.id = time.monotonic, time.monotonic() + WAIT_SECONDS, 0
         path = rt.path + b"/socket"
         if len(path) >= 108:
             path = b"/proc/self/fd/%d/socket" % rt.fd
-        self.socket = _socket.socket(1, 5 | posix.O_CLOEXEC | posix.O_NONBLOCK, 0)
-        self.socket.setblocking(False)
-        self.socket.connect(path)
-        credentials = self.socket.getsockopt(1, 17, 12)
-        if int.from_bytes(credentials[4:8], sys.byteorder) not in (0, rt.publisher, rt.broker, rt.uid):
-            raise Refused
+        s = _socket.socket(1, 5 | posix.O_CLOEXEC | posix.O_NONBLOCK, 0)
+        try:
+            s.setblocking(False)
+            s.connect(path)
+            credentials = s.getsockopt(1, 17, 12)
+            if int.from_bytes(credentials[4:8], sys.byteorder) not in (0, rt.publisher, rt.broker, rt.uid):
+                raise Refused
+        except BaseException:
+            s.close()
+            raise
+        self.socket = s
+
+    def done(self):
+        if self.socket:
+            self.socket.close()
 
     def send(self, kind, body):
         self.id += 1
@@ -587,23 +600,23 @@ def load_any(rt, digest, fetch):
             raise
     except ValueError:  # damaged
         pass
-    if rt.uid == 0 or not fetch:
+    if rt.uid == 0 or not fetch.socket:
         raise Refused
     return fetch.get(digest, rt.uid)
 
 
-def run(rt, env):
+def run(rt, env, fetch):
     try:
         assign = assign_load(rt)
     except (OSError, Refused):
         assign = None
     if assign and assign.mode == b"off":
         return
-    fetch = answer = snap = None
+    answer = snap = None
     subject = job_subject(rt, env)
     if not is_filtered():
         try:
-            fetch = Fetch(rt)
+            fetch.open(rt)
             answer = fetch.ask(subject)
             snap = load_any(rt, answer[1], fetch) if answer[1] else None
         except (OSError, Refused, ValueError):
@@ -616,7 +629,7 @@ def run(rt, env):
         snap = load_any(rt, answer[1], fetch) if answer[1] else None
     variables, changes = load("cudaenv_apply").apply(env, snap, rt.uid) if snap else ([], [])
     put_in_force(env, changes)
-    if fetch:
+    if fetch.socket:
         fetch.report(alone, answer[1], answer[0], variables)
 
 
@@ -629,9 +642,11 @@ def start(runtime_dir):
     rt = runtime_find(recorded, env, posix.geteuid())
     if rt is None:
         return
+    fetch = Fetch()
     try:
-        run(rt, env)
+        run(rt, env, fetch)
     except (OSError, Refused, ValueError, IndexError):
         pass
     finally:
+        fetch.done()
         runtime_done(rt)

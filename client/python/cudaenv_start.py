@@ -14,8 +14,9 @@ try:
             spec = type(__spec__)("_cudaenv", None, origin="@EXTENSION@")
             hook = _imp.create_dynamic(spec)
             _imp.exec_dynamic(hook)
-            hook.__spec__ = spec
-            sys.modules["_cudaenv"] = hook
+            # Not the extension itself: a fatal error of the program would name it among its extension modules.
+            sys.modules["_cudaenv"] = module = type(sys)("_cudaenv")
+            module.start = hook.start
             hook.start("@RUNTIME@")
         except Exception:
             if "_cudaenv" not in sys.modules:

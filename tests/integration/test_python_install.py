@@ -1,0 +1,530 @@
+# SPDX-License-Identifier: MIT
+"""cudaenvctl python install, remove, status: on copies of interpreter trees and on venvs; what it refuses; back to the byte."""
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import tempfile
+
+import pytest
+
+import pythons
+from node import CTL, PREFIX, SRC, clean_environ
+from published import VARIABLES, Published
+
+PYPY = shutil.which("pypy3")
+SHOW = "import json, os, sys; json.dump({n: os.environ[n] for n in %r if n in os.environ}, sys.stdout)" % list(VARIABLES)
+
+
+def tree(root):
+    """Every entry below ROOT: kind, mode, owner, content, and for files also inode and mtime, which tell an untouched one."""
+    found = {}
+    for directory, _, files in os.walk(root):
+        st = os.lstat(directory)
+        found[directory] = ("d", stat.S_IMODE(st.st_mode), st.st_uid, st.st_gid)
+        for name in files:
+            path = os.path.join(directory, name)
+            st = os.lstat(path)
+            content = os.readlink(path) if stat.S_ISLNK(st.st_mode) else hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+            found[path] = (stat.S_IFMT(st.st_mode), stat.S_IMODE(st.st_mode), st.st_uid, st.st_gid, st.st_ino, st.st_mtime_ns, content)
+    return found
+
+
+class Place:
+    """A temporary directory with a published profile; interpreters below it."""
+
+    def __init__(self, root):
+        self.root = root
+        self.published = Published(root / "run")
+        self.published.assign(self.published.variables())
+
+    def ctl(self, *arguments, ok=0, **more):
+        env = clean_environ(CUDAENV_RUNTIME_DIR=self.published.path, **more)
+        done = subprocess.run([CTL, *map(str, arguments)], env=env, capture_output=True, timeout=60)
+        if ok is not None:
+            assert done.returncode == ok, (arguments, done.returncode, done.stdout, done.stderr)
+        return done
+
+    def json(self, *arguments, **more):
+        return json.loads(self.ctl(*arguments, "--json", **more).stdout)
+
+    def start(self, exe, *arguments, **env):
+        """A start whose bytecode would be written, as users have it."""
+        done = subprocess.run([str(exe), *arguments], env=clean_environ(**env), capture_output=True, timeout=60, cwd="/")
+        assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
+        return done.stdout.decode()
+
+    def show(self, exe, *flags, **env):
+        return json.loads(self.start(exe, *flags, "-c", SHOW, **env))
+
+
+@pytest.fixture
+def place():
+    root = pathlib.Path(tempfile.mkdtemp(prefix="cudaenv-"))
+    root.chmod(0o755)
+    yield Place(root)
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def every(kinds=("base", "venv")):
+    return [pytest.param(p, k, id=f"{p}-{k}") for p in pythons.ALL for k in kinds]
+
+
+def make(place, python, kind, name="python"):
+    if kind == "base":
+        return pythons.copy_base(python, place.root / name)
+    return pythons.make_venv(python.exe, place.root / name)
+
+
+@pytest.fixture
+def base(place):
+    return pythons.copy_base(pythons.ALL[-1], place.root / "python")
+
+
+@pytest.fixture
+def venv(place):
+    return pythons.make_venv(pythons.ALL[-1].exe, place.root / "python")
+
+
+def hook_of(place, exe):
+    """The hook's directory, by status."""
+    hooks = place.json("python", "status", "--python", exe, ok=None)["pythons"][0]["hooks"]
+    return next(h for h in hooks if h["state"] not in ("absent", "foreign"))
+
+
+@pytest.mark.parametrize("python, kind", every())
+def test_reversible_to_the_byte(place, python, kind):
+    exe = make(place, python, kind)
+    for flags in ("-O", "-OO", "-I"):  # the interpreter's own compiled files
+        assert place.show(exe, flags) == {}
+    before = tree(place.root / "python")
+    place.ctl("python", "install", "--python", exe)
+    assert place.json("python", "status", "--python", exe)["pythons"][0]["kind"] == kind
+    assert place.show(exe) == VARIABLES
+    for flags in ("-O", "-OO", "-I", "-E", "-s"):
+        assert place.show(exe, flags) == VARIABLES, flags
+    assert hook_of(place, exe)["state"] == "installed", "no start changed a file of the hook"
+    installed = {p: v for p, v in tree(place.root / "python").items() if p not in before}
+    assert all(v[1] == (0o755 if v[0] == "d" else 0o644) for v in installed.values())
+    place.ctl("python", "remove", "--python", exe)
+    assert tree(place.root / "python") == before
+    assert place.show(exe) == {}
+    assert place.ctl("python", "status", "--python", exe, ok=1)
+    assert b"No hook" in place.ctl("python", "remove", "--python", exe).stdout
+
+
+@pytest.mark.parametrize("python, kind", every())
+def test_compiled_files_are_used(place, python, kind):
+    """Unchecked-hash files of exactly that interpreter: a start finds them and writes none."""
+    exe = make(place, python, kind)
+    assert place.json("python", "install", "--python", exe)["compiled"] is True
+    directory = pathlib.Path(hook_of(place, exe)["path"])
+    magic = place.start(exe, "-c", "import importlib.util, sys; sys.stdout.write(importlib.util.MAGIC_NUMBER.hex())")
+    compiled = sorted((directory / "__pycache__").iterdir())
+    assert len(compiled) == 12
+    for file in compiled:
+        assert file.read_bytes()[:8].hex() == magic + "01000000", file
+    before = tree(directory)
+    entry = next(f for f in directory.iterdir() if f.name in ("sitecustomize.py", "__init__.py"))
+    out = subprocess.run([exe, "-v", "-c", ""], env=clean_environ(), capture_output=True, text=True).stderr
+    cache = directory / "__pycache__" / f"{entry.stem}.cpython-{python.xy.replace('.', '')}.pyc"
+    assert f"code object from '{cache}'" in out or f"code object from \"{cache}\"" in out or f"{cache} matches" in out, out[-3000:]
+    assert tree(directory) == before
+
+
+@pytest.mark.parametrize("kind", ["base", "venv"])
+def test_install_again_changes_nothing(place, kind):
+    exe = make(place, pythons.ALL[-1], kind)
+    assert place.json("python", "install", "--python", exe)["changed"] is True
+    before = tree(place.root)
+    assert place.json("python", "install", "--python", exe)["changed"] is False
+    assert tree(place.root) == before
+
+
+@pytest.mark.parametrize("kind", ["base", "venv"])
+def test_an_older_hook_is_replaced(place, kind):
+    exe = make(place, pythons.ALL[-1], kind)
+    before = tree(place.root / "python")
+    place.ctl("python", "install", "--python", exe)
+    directory = pathlib.Path(hook_of(place, exe)["path"])
+    manifest = directory / "manifest"
+    entry = next(f for f in directory.iterdir() if f.name in ("sitecustomize.py", "__init__.py"))
+    old = entry.read_text().replace("hook.start(", "hook.started(")
+    digests = hashlib.sha256(entry.read_bytes()).hexdigest(), hashlib.sha256(old.encode()).hexdigest()
+    entry.write_text(old)
+    manifest.write_text(manifest.read_text().replace("version ", "version 0.0.").replace(*digests))
+    assert hook_of(place, exe)["state"] == "older"
+    assert place.json("python", "install", "--python", exe)["changed"] is True
+    assert hook_of(place, exe)["state"] == "installed"
+    assert place.show(exe) == VARIABLES
+    place.ctl("python", "remove", "--python", exe)
+    assert tree(place.root / "python") == before
+
+
+def test_a_hook_made_for_another_extension_is_older(place, base):
+    place.ctl("python", "install", "--python", base)
+    manifest = pathlib.Path(hook_of(place, base)["path"]) / "manifest"
+    lines = manifest.read_text().splitlines(True)
+    manifest.write_text("".join(line.replace("extension ", "extension 1") for line in lines))
+    assert hook_of(place, base)["state"] == "older"
+    assert place.ctl("python", "status", "--python", base).returncode == 0
+
+
+def test_base_covers_its_venvs_and_a_venv_itself_alone(place, base):
+    """Also a venv with copies in place of links."""
+    inside = pythons.make_venv(base, place.root / "one")
+    copies = place.root / "copies"
+    subprocess.run([base, "-m", "venv", "--without-pip", "--copies", copies], check=True, env=clean_environ(), capture_output=True)
+    other = pythons.make_venv(base, place.root / "two")
+    place.ctl("python", "install", "--python", inside)
+    assert (place.show(inside), place.show(base), place.show(other)) == (VARIABLES, {}, {})
+    place.ctl("python", "remove", "--python", inside)
+    place.ctl("python", "install", "--python", copies / "bin/python3")
+    assert (place.show(copies / "bin/python3"), place.show(base)) == (VARIABLES, {})
+    place.ctl("python", "remove", "--python", copies / "bin/python3")
+    place.ctl("python", "install", "--python", base)
+    assert [place.show(e) for e in (inside, base, other, copies / "bin/python3")] == [VARIABLES] * 4
+
+
+def test_method_pth_on_a_base(place, base):
+    before = tree(place.root / "python")
+    assert place.json("python", "install", "--python", base, "--method", "pth")["method"] == "pth"
+    assert place.show(base) == VARIABLES
+    place.ctl("python", "remove", "--python", base)
+    assert tree(place.root / "python") == before
+
+
+def test_a_real_zip_file_stays(place, base):
+    python = pythons.ALL[-1]
+    zipped = place.root / f"python/lib/python{python.xy.replace('.', '')}.zip"
+    shutil.make_archive(str(zipped)[:-4], "zip", SRC / "client/python", "cudaenv_apply.py")
+    before = tree(place.root / "python")
+    assert place.json("python", "install", "--python", base)["method"] == "pth"
+    assert place.show(base) == VARIABLES
+    assert place.ctl("python", "install", "--python", base, "--method", "directory", ok=1)
+    place.ctl("python", "remove", "--python", base)
+    assert tree(place.root / "python") == before
+
+
+def zip_place(place):
+    return place.root / f"python/lib/python{pythons.ALL[-1].xy.replace('.', '')}.zip"
+
+
+@pytest.mark.parametrize("what", ["directory", "empty directory", "link", "dangling link", "fifo"])
+def test_what_others_put_there_stays(place, base, what):
+    target = zip_place(place)
+    if what.endswith("directory"):
+        target.mkdir()
+        if what == "directory":
+            (target / "README").write_text("mine")
+    elif what == "fifo":
+        os.mkfifo(target)
+    else:
+        elsewhere = place.root / "elsewhere"
+        if what == "link":
+            elsewhere.mkdir()
+        target.symlink_to(elsewhere)
+    before = {p: v for p, v in tree(place.root).items() if "fifo" not in what}  if what != "fifo" else None
+    done = place.ctl("python", "install", "--python", base, "--method", "directory", ok=1)
+    assert b"not cudaenv's" in done.stderr
+    place.ctl("python", "remove", "--python", base, "--method", "directory", ok=1)
+    if before is not None:
+        assert tree(place.root) == before
+    assert os.path.lexists(target)
+
+
+def test_foreign_files_are_kept(place, base, venv=None):
+    """Among ours on install, and on remove."""
+    place.ctl("python", "install", "--python", base)
+    mine = zip_place(place) / "mine.py"
+    mine.write_text("x = 1\n")
+    (zip_place(place) / "manifest").write_text((zip_place(place) / "manifest").read_text().replace("version ", "version 0."))
+    done = place.ctl("python", "install", "--python", base, ok=1)
+    assert b"mine.py" in done.stderr
+    done = place.ctl("python", "remove", "--python", base, ok=1)
+    assert b"mine.py" in done.stderr
+    assert sorted(os.listdir(zip_place(place))) == ["__pycache__", "manifest", "mine.py"]
+    mine.unlink()
+    place.ctl("python", "remove", "--python", base)
+    assert not zip_place(place).exists()
+
+
+def test_changed_files_are_kept_until_repaired(place, base):
+    before = tree(place.root / "python")
+    place.ctl("python", "install", "--python", base)
+    entry = zip_place(place) / "sitecustomize.py"
+    entry.write_text("# mine now\n")
+    assert hook_of(place, base)["state"] == "damaged"
+    assert place.ctl("python", "status", "--python", base, ok=1)
+    assert b"sitecustomize.py" in place.ctl("python", "remove", "--python", base, ok=1).stderr
+    assert entry.read_text() == "# mine now\n"
+    place.ctl("python", "install", "--python", base)
+    assert hook_of(place, base)["state"] == "installed"
+    place.ctl("python", "remove", "--python", base)
+    assert tree(place.root / "python") == before
+
+
+@pytest.mark.parametrize("manifest", ["", "cudaenv-hook 1\nversion 0.1.0\n", None, "cudaenv-hook 1\nversion 1\nfile ../x\nend\n",
+                                      "cudaenv-hook 1\nversion 1\nfile " + "0" * 64 + " ../../../../tmp/x\nend\n"])
+def test_without_a_whole_manifest_nothing_is_removed_but_install_repairs(place, base, manifest):
+    before = tree(place.root / "python")
+    place.ctl("python", "install", "--python", base)
+    file = zip_place(place) / "manifest"
+    file.unlink()
+    if manifest is not None:
+        file.write_text(manifest)
+    damaged = tree(place.root / "python")
+    assert b"repairs" in place.ctl("python", "remove", "--python", base, ok=1).stderr
+    assert tree(place.root / "python") == damaged
+    place.ctl("python", "install", "--python", base)
+    assert place.show(base) == VARIABLES
+    place.ctl("python", "remove", "--python", base)
+    assert tree(place.root / "python") == before
+
+
+def test_a_foreign_pth_is_kept(place, venv):
+    packages = next((place.root / "python/lib").glob("python3*")) / "site-packages"
+    (packages / "00-cudaenv.pth").write_text("import sys\n")
+    before = tree(place.root / "python")
+    place.ctl("python", "install", "--python", venv, ok=1)
+    assert tree(place.root / "python") == before
+
+
+def test_leftovers_of_an_interrupted_installation_go(place, base):
+    before = tree(place.root / "python")
+    stage = zip_place(place).parent / ".cudaenv-stage-0123456789abcdef"
+    (stage / "__pycache__").mkdir(parents=True)
+    (stage / "sitecustomize.py").write_text("half")
+    (stage / "__pycache__/x.pyc").write_text("half")
+    place.ctl("python", "install", "--python", base)
+    assert not stage.exists()
+    place.ctl("python", "remove", "--python", base)
+    assert tree(place.root / "python") == before
+
+
+def test_dry_run_changes_nothing(place, base):
+    before = tree(place.root)
+    assert b"Would install" in place.ctl("python", "install", "--python", base, "--dry-run").stdout
+    assert place.json("python", "install", "--python", base, "--dry-run")["dry_run"] is True
+    assert tree(place.root) == before
+    place.ctl("python", "install", "--python", base)
+    before = tree(place.root)
+    assert b"Would remove" in place.ctl("python", "remove", "--python", base, "--dry-run").stdout
+    assert tree(place.root) == before
+
+
+def test_without_python_it_only_plans(place, base):
+    """The pyenv layout is one of the usual places."""
+    root = place.root / "pyenv/versions"
+    root.mkdir(parents=True)
+    (root / "9").symlink_to(place.root / "python")
+    before = tree(place.root)
+    for action in ("install", "remove", "status"):
+        answer = place.json("python", action, PYENV_ROOT=place.root / "pyenv", ok=None)
+        assert f"{root}/9/bin/python3" in [p["python"] for p in answer["pythons"]]
+    assert b"Nothing was changed" in place.ctl("python", "install", PYENV_ROOT=place.root / "pyenv").stdout
+    assert tree(place.root) == before
+
+
+def test_names_of_the_interpreter(place, base):
+    """Links from elsewhere, relative paths, PATH, a name without a version; scripts and others are refused."""
+    link = place.root / "mypython"
+    link.symlink_to(base)
+    answer = place.json("python", "install", "--python", link)
+    assert answer["path"] == str(zip_place(place))
+    assert place.json("python", "install", "--python", "python3", PATH=f"{base.parent}:/usr/bin:/bin")["changed"] is False
+    done = subprocess.run([CTL, "python", "status", "--python", "./python3", "--json"], cwd=base.parent, capture_output=True,
+                          env=clean_environ(CUDAENV_RUNTIME_DIR=place.published.path))
+    assert json.loads(done.stdout)["pythons"][0]["hooks"][0]["state"] == "installed"
+    plain = place.root / "python/bin/interpreter"
+    shutil.copy2(os.path.realpath(base), plain)
+    assert place.json("python", "status", "--python", plain)["pythons"][0]["version"] == pythons.ALL[-1].xy
+    script = place.root / "shim"
+    script.write_text("#!/bin/sh\nexec python3 \"$@\"\n")
+    script.chmod(0o755)
+    assert b"script" in place.ctl("python", "install", "--python", script, ok=2).stderr
+    assert place.ctl("python", "install", "--python", "/bin/true", ok=2)
+    assert place.ctl("python", "install", "--python", place.root / "nowhere", ok=2)
+    assert place.ctl("python", "install", "--python", place.root, ok=2)
+    assert place.ctl("python", "sideways", "--python", base, ok=2)
+    assert place.ctl("python", "install", "--python", base, "--method", "ptth", ok=2)
+    assert place.ctl("python", "install", "--python", base, "--runtime-dir", "relative", ok=2)
+
+
+def test_two_versions_in_one_prefix(place, base):
+    """As in /usr: the file's name tells, and where it does not, the answer is a question."""
+    library = place.root / "python/lib/python3.99"
+    library.mkdir()
+    (library / "os.py").write_text("")
+    (place.root / "python/bin/python3.99").symlink_to("/bin/true")
+    assert place.json("python", "install", "--python", base)["path"] == str(zip_place(place))
+    done = place.ctl("python", "status", "--python", shutil.copy2("/bin/true", place.root / "python/bin/other"), ok=2)
+    assert b"several versions" in done.stderr
+
+
+@pytest.mark.parametrize("layout", ["usr/local", "opt/conda", "lib64", "odd \"name\" $(x) \\ 'é'\tx"])
+def test_layouts(place, layout):
+    python = pythons.ALL[-1]
+    prefix = place.root / ("python" if layout == "lib64" else layout)
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    exe = pythons.copy_base(python, prefix)
+    if layout == "lib64":
+        # As Fedora has it, where the interpreter is built so: here only the paths can be tested.
+        (prefix / "lib").rename(prefix / "lib64")
+        answer = place.json("python", "status", "--python", exe, ok=1)["pythons"][0]["hooks"]
+        assert answer[0]["path"] == f"{prefix}/lib64/python{python.xy.replace('.', '')}.zip"
+        return
+    before = tree(prefix)
+    run = Published(place.root / f"run{layout.replace('/', '')}")
+    run.assign(run.variables())
+    place.published = run
+    place.ctl("python", "install", "--python", exe)
+    assert place.show(exe) == VARIABLES, "the recorded directory is found whatever its name"
+    place.ctl("python", "remove", "--python", exe)
+    assert tree(prefix) == before
+
+
+@pytest.mark.parametrize("name", ["\udcff", "quote\"'\\", "{x}%s@SIZE@", "\x7f\x01"])
+def test_odd_names_of_the_recorded_directory(place, venv, name):
+    """Bytes that are no text as well: the hook has them in a string of Python."""
+    place.published.path.rename(place.root / name)
+    place.published.path = place.root / name
+    place.ctl("python", "install", "--python", venv)
+    assert place.show(venv) == VARIABLES
+    assert place.ctl("python", "install", "--python", venv, "--runtime-dir", "/a\nb", ok=2)
+
+
+def test_recorded_directory(place, base):
+    """--runtime-dir before the environment of the installation; the default ones are not recorded."""
+    place.ctl("python", "install", "--python", base, "--runtime-dir", "/nowhere")
+    assert place.show(base) == {}
+    assert hook_of(place, base)["runtime_dir"] == "/nowhere"
+    place.ctl("python", "install", "--python", base)
+    assert place.show(base) == VARIABLES
+    place.ctl("python", "install", "--python", base, "--runtime-dir", "/run/cudaenv")
+    assert hook_of(place, base)["runtime_dir"] is None
+    assert place.show(base, CUDAENV_RUNTIME_DIR=place.published.path) == VARIABLES
+
+
+# --- who owns what
+
+MARKER = """
+#include <fcntl.h>
+#include <unistd.h>
+int main(void) { close(open("%s", O_CREAT | O_WRONLY, 0600)); return 0; }
+"""
+
+
+def spy(place, exe):
+    """Puts a program in the interpreter's place that leaves a file behind when it runs."""
+    marker = place.root / "it-ran"
+    source = place.root / "spy.c"
+    source.write_text(MARKER % marker)
+    binary = pathlib.Path(os.path.realpath(exe))
+    binary.unlink()
+    subprocess.run([os.environ.get("CC", "cc").split()[0], "-o", binary, source], check=True)
+    return marker
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs several uids")
+needs_cc = pytest.mark.skipif(not shutil.which("cc"), reason="needs a compiler")
+
+
+def chown_tree(root, uid):
+    for directory, names, files in os.walk(root):
+        for name in [directory] + [os.path.join(directory, n) for n in files]:
+            os.lchown(name, uid, uid)
+
+
+@needs_cc
+def test_the_spy_itself(place, base):
+    """An interpreter that is safe is run: what the next tests rely on."""
+    marker = spy(place, base)
+    place.ctl("python", "install", "--python", base)
+    assert marker.exists()
+
+
+@needs_root
+@needs_cc
+@pytest.mark.parametrize("how", ["owner of all", "owner of the binary", "owner of a library file", "writable directory",
+                                 "writable library file", "writable binary"])
+def test_what_others_could_change_is_never_run(place, base, how):
+    marker = spy(place, base)
+    binary, library = os.path.realpath(base), next((place.root / "python/lib").glob("python3.*"))
+    if how == "owner of all":
+        chown_tree(place.root / "python", 12345)
+    elif how == "owner of the binary":
+        os.chown(binary, 12345, 12345)
+    elif how == "owner of a library file":
+        os.chown(library / "encodings/__init__.py", 12345, 12345)
+    elif how == "writable directory":
+        (place.root / "python").chmod(0o775)
+    elif how == "writable library file":
+        (library / "os.py").chmod(0o666)
+    else:
+        os.chmod(binary, 0o777)
+    done = place.ctl("python", "install", "--python", base)
+    assert b"without compiled files" in done.stderr
+    assert not marker.exists()
+
+
+@needs_root
+def test_a_users_tree(place, base):
+    """Its hook works without compiled files, belongs to the user, and goes again to the byte."""
+    chown_tree(place.root / "python", 12345)
+    before = tree(place.root / "python")
+    answer = place.json("python", "install", "--python", base)
+    assert answer["compiled"] is False and answer["owner_uid"] == 12345 and answer["note"]
+    assert not (zip_place(place) / "__pycache__").exists()
+    for path in [zip_place(place), *zip_place(place).iterdir()]:
+        assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12345)
+    assert place.show(base) == VARIABLES
+    # Root's own start has left compiled files; they are taken for what they are.
+    assert {e["state"] for e in hook_of(place, base)["files"]} == {"good", "cache"}
+    place.ctl("python", "remove", "--python", base)
+    assert tree(place.root / "python") == before
+
+
+@needs_root
+def test_a_link_of_a_user_is_not_followed(place, base):
+    """lib/ turned into a link after the path was computed cannot be shown; a link inside it that leads out can."""
+    outside = place.root / "outside"
+    outside.mkdir()
+    zip_place(place).symlink_to(outside)
+    place.ctl("python", "install", "--python", base, "--method", "directory", ok=1)
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.skipif(not PYPY, reason="no PyPy")
+def test_pypy_venv(place):
+    exe = pythons.make_venv(PYPY, place.root / "python")
+    before = tree(place.root / "python")
+    answer = place.json("python", "install", "--python", exe)
+    assert (answer["implementation"], answer["method"], answer["compiled"]) == ("PyPy", "pth", True)
+    assert place.show(exe) == VARIABLES
+    place.ctl("python", "remove", "--python", exe)
+    assert tree(place.root / "python") == before
+
+
+def test_a_start_file_names_a_function(place, venv):
+    """PEP 829, from 3.15 on: pkgutil.resolve_name() of each line, called without arguments."""
+    place.ctl("python", "install", "--python", venv)
+    packages = next((place.root / "python/lib").glob("python3*")) / "site-packages"
+    (packages / "00-cudaenv.pth").unlink()
+    code = f"import pkgutil; [pkgutil.resolve_name(l.strip())() for l in open({str(packages)!r} + '/00-cudaenv.start')]; exec({SHOW!r})"
+    assert json.loads(place.start(venv, "-c", code)) == VARIABLES
+
+
+@pytest.mark.parametrize("name", ["python", "it's $(touch x) \"é\""])
+def test_readme_says_how_to_get_rid_of_it(place, name):
+    exe = pythons.make_venv(pythons.ALL[-1].exe, place.root / name)
+    place.ctl("python", "install", "--python", exe)
+    readme = next((place.root / name / "lib").glob("python3*/site-packages/cudaenv_start/README"))
+    command = next(line.strip() for line in readme.read_text().splitlines() if "python remove" in line)
+    env = clean_environ(CUDAENV_RUNTIME_DIR=place.published.path, PATH=f"{PREFIX}/bin:/usr/bin:/bin")
+    done = subprocess.run(command, shell=True, env=env, capture_output=True, cwd=place.root)
+    assert done.returncode == 0, done.stderr
+    assert not readme.exists()
