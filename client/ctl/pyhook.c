@@ -315,7 +315,7 @@ static int add_compiled(const struct pyexe *exe, struct pyhook *h, size_t n,
 	if (h->method == PYHOOK_DIRECTORY && !c.reads_zip) {
 		(void)snprintf(why, PYEXE_WHY_SIZE, "%s does not look into %s: try --method pth",
 			       exe->binary, exe->zip);
-		return -EOPNOTSUPP;
+		return -EXDEV;
 	}
 	for (size_t i = 0; i < c.n_code && r == 0; i++) {
 		const char *path = h->files[first + i / PYCOMPILE_LEVELS].path;
@@ -467,9 +467,9 @@ static int make(const struct pyexe *exe, const struct pyhook_options *o, struct 
 	r = pycompile_allowed(exe, h->note);
 	if (r == 0)
 		r = add_compiled(exe, h, 1 + ARRAY_SIZE(readers), h->note);
-	if (r == -EOPNOTSUPP) {
+	if (r == -EXDEV) {
 		(void)snprintf(why, PYEXE_WHY_SIZE, "%s", h->note);
-		return r;
+		return -EOPNOTSUPP;
 	}
 	r = add_readme(exe, h);
 	if (r == 0 && h->method == PYHOOK_IN_SITE)

@@ -4,6 +4,7 @@
 CUDAENV_TEST_PYTHONS (paths joined by ':') overrides the search. Bases are tested on copies of their tree, so that nothing outside a
 temporary directory changes; venvs are made with the real base, as users make them.
 """
+import glob
 import os
 import pathlib
 import re
@@ -18,6 +19,7 @@ class Python:
     def __init__(self, exe, version, prefix):
         self.exe, self.version, self.prefix = pathlib.Path(exe), version, pathlib.Path(prefix)
         self.xy = ".".join(version.split(".")[:2])
+        self.minor = int(version.split(".")[1])
 
     def __str__(self):
         return f"{'debian-' if self.prefix == pathlib.Path('/usr') else ''}{self.version}"
@@ -30,7 +32,7 @@ def probe(exe):
         kind, version, prefix, real = done.stdout.split("\n")[:4]
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
-    if kind != "CPython" or tuple(map(int, version.split(".")[:2])) < (3, 8):
+    if kind != "CPython" or tuple(map(int, version.split(".")[:2])) < (3, 6):
         return None
     return Python(real, version, prefix)
 
@@ -42,6 +44,8 @@ def find():
     else:
         roots = [os.environ.get("PYENV_ROOT"), os.path.expanduser("~/.pyenv"), "/opt/pyenv"]
         candidates = ["/usr/bin/python3", "/usr/local/bin/python3"]
+        for place in ("/usr/bin/python3.*[0-9]", "/usr/local/bin/python3.*[0-9]", "/opt/python*/bin/python3"):
+            candidates += sorted(glob.glob(place))
         for root in filter(None, roots):
             candidates += sorted(str(p) for p in pathlib.Path(root).glob("versions/*/bin/python3"))
     found = {}
@@ -54,7 +58,9 @@ def find():
     return sorted(found.values(), key=lambda p: [int(n) for n in p.version.split(".")])
 
 
-ALL = find()
+FOUND = find()
+ALL = [p for p in FOUND if p.minor >= 8]
+OLDER = [p for p in FOUND if p.minor < 8]  # the hook's pure Python reader serves them
 
 
 def copy_base(python, to):

@@ -411,21 +411,19 @@ def test_recorded_directory(place, base):
 
 # --- who owns what
 
-MARKER = """
-#include <fcntl.h>
-#include <unistd.h>
-int main(void) { close(open("%s", O_CREAT | O_WRONLY, 0600)); return 0; }
-"""
-
-
-def spy(place, exe):
-    """Puts a program in the interpreter's place that leaves a file behind when it runs."""
-    marker = place.root / "it-ran"
-    source = place.root / "spy.c"
-    source.write_text(MARKER % marker)
+def replace(place, exe, body):
+    """Puts a C program in the interpreter's place."""
+    source = place.root / "program.c"
+    source.write_text("#include <fcntl.h>\n#include <stdio.h>\n#include <unistd.h>\nint main(void) { %s return 0; }\n" % body)
     binary = pathlib.Path(os.path.realpath(exe))
     binary.unlink()
     subprocess.run([os.environ.get("CC", "cc").split()[0], "-o", binary, source], check=True)
+
+
+def spy(place, exe):
+    """It leaves a file behind when it runs."""
+    marker = place.root / "it-ran"
+    replace(place, exe, f'close(open("{marker}", O_CREAT | O_WRONLY, 0600));')
     return marker
 
 
@@ -445,6 +443,35 @@ def test_the_spy_itself(place, base):
     marker = spy(place, base)
     place.ctl("python", "install", "--python", base)
     assert marker.exists()
+
+
+WHOLE = 'for (int i = 0; i < 12; i++) printf("16\\n0123456789abcdef");'
+
+
+@needs_cc
+@pytest.mark.parametrize("body", [
+    'return 1;', 'printf("garbage");', 'printf("/etc/passwd\\n1\\n");', 'printf("cpython-3\\n1\\n");',
+    'printf("cpython-3\\n1\\n"); for (int i = 0; i < 12; i++) printf("15\\n0123456789abcde");',
+    'printf("cpython-3\\n1\\n%s");' + WHOLE + 'printf("more");', 'for (;;) puts("x");', 'close(0); close(1);',
+    'printf("cpython-3\\n1\\n99999999999999999999\\n");', '*(volatile char *)0 = 1;'], ids=range(10))
+def test_an_interpreter_that_does_not_compile(place, base, body):
+    """Whatever it answers: the hook comes without compiled files."""
+    replace(place, base, body)
+    answer = place.json("python", "install", "--python", base)
+    assert answer["compiled"] is False and answer["note"]
+    assert not (zip_place(place) / "__pycache__").exists()
+
+
+@needs_cc
+def test_an_interpreter_that_looks_elsewhere(place, base):
+    """Its own word on sys.path counts: no directory that it would not read."""
+    replace(place, base, 'printf("cpython-3\\n1\\n");' + WHOLE)
+    assert place.json("python", "install", "--python", base)["compiled"] is True
+    place.ctl("python", "remove", "--python", base)
+    replace(place, base, 'printf("cpython-3\\n0\\n");' + WHOLE)
+    assert b"--method pth" in place.ctl("python", "install", "--python", base, ok=1).stderr
+    assert not zip_place(place).exists()
+    assert place.json("python", "install", "--python", base, "--method", "pth")["compiled"] is True
 
 
 @needs_root
@@ -505,6 +532,21 @@ def test_pypy_venv(place):
     answer = place.json("python", "install", "--python", exe)
     assert (answer["implementation"], answer["method"], answer["compiled"]) == ("PyPy", "pth", True)
     assert place.show(exe) == VARIABLES
+    place.ctl("python", "remove", "--python", exe)
+    assert tree(place.root / "python") == before
+
+
+@pytest.mark.parametrize("kind", ["base", "venv"])
+@pytest.mark.parametrize("python", pythons.OLDER, ids=str)
+def test_older_versions_have_the_reader(place, python, kind):
+    exe = make(place, python, kind)
+    for flags in ("-O", "-OO", "-I"):
+        assert place.show(exe, flags) == {}
+    before = tree(place.root / "python")
+    answer = place.json("python", "install", "--python", exe)
+    assert answer["compiled"] is (python.minor >= 7)
+    for flags in ("-O", "-OO", "-I"):
+        assert place.show(exe, flags) == VARIABLES
     place.ctl("python", "remove", "--python", exe)
     assert tree(place.root / "python") == before
 
