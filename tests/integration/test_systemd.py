@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The units under a real systemd, booted once in a container over an overlay of /. Needs root and systemd-nspawn."""
+"""The units under a real systemd, booted in a container over an overlay of /. Needs root and systemd-nspawn."""
 import json
 import os
 import pathlib
@@ -24,6 +24,7 @@ signal_() { [ "$2" -gt 1 ] && kill "$1" "$2"; }
 changed() { [ "$(main_pid "$1")" != "$2" ] && [ "$(systemctl is-active "$1")" = active ] && [ "$(main_pid "$1")" != 0 ]; }
 client() { systemd-run --quiet --wait --pipe "$@" CLIENT; }
 
+if [ ! -e /result/enable ]; then # the first boot
 step sysusers systemd-sysusers
 step tmpfiles systemd-tmpfiles --create
 step reload systemctl daemon-reload
@@ -33,10 +34,14 @@ step fresh CTL status --json
 step fresh_client client
 step use CTL use pcie8
 step on CTL on
-client >/dev/null
-step broker_started until_ systemctl is-active cudaenv-broker.service
+step enable systemctl enable cudaenvd.service cudaenvd.socket cudaenv-broker.socket early.service
+exit 0
+fi
+
+step after_boot CTL status --json
 step unit_client client
 step user_client client -p User=nobody
+step broker_started until_ systemctl is-active cudaenv-broker.service
 step broker_user sh -c 'stat -c %U /proc/$(systemctl show -P MainPID cudaenv-broker.service)'
 step broker_caps sh -c 'grep CapEff /proc/$(systemctl show -P MainPID cudaenv-broker.service)/status'
 step manager_caps sh -c 'grep CapEff /proc/$(systemctl show -P MainPID cudaenvd.service)/status'
@@ -70,7 +75,7 @@ step security sh -c 'for u in cudaenvd cudaenv-broker; do systemd-analyze securi
 
 
 def boot(root):
-    """Boots Debian's systemd over an overlay of /, runs STEPS in it, returns the directory of results."""
+    """Boots Debian's systemd twice over an overlay of /, runs STEPS in it, returns their results by name."""
     for name in ("upper", "work", "root"):
         (root / name).mkdir()
     subprocess.run(["mount", "-t", "overlay", "overlay", "-o",
@@ -102,17 +107,22 @@ def boot(root):
         (inside / "etc/systemd/system/steps.service").write_text(
             "[Unit]\nAfter=multi-user.target\n[Service]\nType=oneshot\nExecStart=/bin/sh /steps.sh\n"
             "ExecStopPost=/bin/systemctl poweroff\nTimeoutStartSec=150\n")
+        # An ordinary unit that is started at boot, with no word about cudaenv in it.
+        (inside / "etc/systemd/system/early.service").write_text(
+            "[Service]\nType=oneshot\nExecStart=/usr/local/bin/start-client 1\nStandardOutput=append:/result/early\n"
+            "[Install]\nWantedBy=multi-user.target\n")
         wants = inside / "etc/systemd/system/multi-user.target.wants"
         # What this machine happens to have enabled is not what is tested.
         shutil.rmtree(wants, ignore_errors=True)
         wants.mkdir()
         (wants / "steps.service").symlink_to("../steps.service")
         with open(root / "console", "wb") as console:
-            subprocess.run(["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "-D", inside, "--private-network", "--console=pipe",
-                            "-b", "systemd.unit=multi-user.target"], stdin=subprocess.DEVNULL, stdout=console,
-                           stderr=subprocess.STDOUT, timeout=240, check=False,
-                           # Clients under a seccomp filter do not ask the broker, and nspawn puts everything under one.
-                           env=dict(os.environ, SYSTEMD_SECCOMP="0"))
+            for _ in ("first boot", "second boot"):
+                subprocess.run(["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "-D", inside, "--private-network",
+                                "--console=pipe", "-b", "systemd.unit=multi-user.target"], stdin=subprocess.DEVNULL, stdout=console,
+                               stderr=subprocess.STDOUT, timeout=240, check=False,
+                               # Clients under a seccomp filter do not ask the broker, and nspawn puts everything under one.
+                               env=dict(os.environ, SYSTEMD_SECCOMP="0"))
         return {p.name: p.read_text(errors="replace") for p in (root / "upper/result").iterdir()}
     finally:
         subprocess.run(["umount", "-l", inside], check=False)
@@ -155,6 +165,16 @@ def test_a_unit_gets_its_variables(booted):
     digest, outcome, job, by_broker = passed(booted, "unit_client").split()
     assert len(digest) == 64 and outcome == "1" and job.startswith("unit-0-") and by_broker == "1"
     assert passed(booted, "user_client").split()[0] == digest
+
+
+def test_a_unit_at_boot_gets_its_variables(booted):
+    """Ordinary units are ordered after the manager: the second boot's lines, of the unit's process and its child."""
+    passed(booted, "enable", "after_boot")
+    status = json.loads(booted["after_boot"])
+    assert (status["mode"], status["active"]) == ("on", "pcie8"), "what was in force is in force after a reboot"
+    lines = [line.split() for line in booted["early"].splitlines()]
+    assert [line[0] for line in lines] == [status["digest"]] * 2
+    assert lines[0][2] == lines[1][2] and lines[0][2].startswith("unit-0-")
 
 
 def test_users_and_capabilities(booted):
