@@ -21,6 +21,11 @@
 
 #define WAIT_USEC 8000
 
+/* In force where the tree is there and its rules are not yet (a unit early at boot): this job
+ * begins without variables, so it is pinned to none and its later processes do not differ from it.
+ */
+#define NO_RULES "cudaenv-assign 1\ngeneration 0\nmode observe\ndefault none\nend\n"
+
 extern char **environ;
 
 struct cudaenv_result {
@@ -185,6 +190,13 @@ static void report(struct start *s, const struct cudaenv_result *result, int err
 		fetch_report(&s->fetch, buf, (size_t)n);
 }
 
+/* Rules that are there and cannot be read are no rules: then only the broker can tell. */
+static void load_rules(struct start *s)
+{
+	if (assign_load(&s->rt, &s->assign) == -ENOENT && s->rt.snapshots_fd >= 0)
+		(void)assign_parse(NO_RULES, STRLEN(NO_RULES), &s->assign, NULL);
+}
+
 static int run(const char *runtime_dir, struct cudaenv_result *result)
 {
 	_cleanup_(start_freep) struct start *s = calloc(1, sizeof *s);
@@ -197,7 +209,8 @@ static int run(const char *runtime_dir, struct cudaenv_result *result)
 	s->self = (struct self)SELF_NULL;
 	if (runtime_find(runtime_dir, geteuid(), &s->rt, s->path) < 0)
 		return 0;
-	if (assign_load(&s->rt, &s->assign) == 0 && s->assign->mode == MODE_OFF)
+	load_rules(s);
+	if (s->assign && s->assign->mode == MODE_OFF)
 		return 0;
 	r = self_init(&s->rt, &s->self);
 	if (r < 0)

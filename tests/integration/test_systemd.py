@@ -66,6 +66,15 @@ step socket_active systemctl is-active cudaenv-broker.socket
 step stop systemctl stop cudaenvd.service cudaenvd.socket cudaenv-broker.service cudaenv-broker.socket
 step stopped_client client
 step stopped_status CTL status
+
+# A unit that began before the rules were published, and goes on after.
+mv /run/cudaenv/assign /run/assign
+systemd-run --quiet --unit=unruled sh -c 'CLIENT >/result/unruled; until [ -e /run/go ]; do sleep 0.05; done; CLIENT >>/result/unruled'
+until_ test -s /result/unruled
+mv /run/assign /run/cudaenv/assign
+touch /run/go
+until_ sh -c '[ $(wc -l </result/unruled) = 2 ]'
+
 step off CTL off
 step off_client client
 step journal journalctl -o json -u cudaenvd.service -u cudaenv-broker.service --no-pager
@@ -207,6 +216,12 @@ def test_stopped_and_off(booted):
     assert digest == booted["unit_client"].split()[0] and by_broker == "0"
     passed(booted, "off")
     assert passed(booted, "off_client").split()[0] == "none"
+
+
+def test_a_unit_that_began_before_the_rules(booted):
+    """Its later processes have no more than its first."""
+    first, second = [line.split() for line in booted["unruled"].splitlines()]
+    assert first[:3] == second[:3] and first[0] == "none" and first[2].startswith("unit-0-")
 
 
 def test_journal_has_structured_entries(booted):
