@@ -180,7 +180,8 @@ class Search:
         name = b"%d-%d-%d" % (self.subject.pidns, who.nspid, who.start)
         try:
             key = reader.runtime_readlink(self.rt, self.rt.procs, name) if self.rt.procs is not None else None
-        except (OSError, reader.Refused):
+        except (OSError, reader.Refused) as e:
+            reader.not_short(e)
             return None
         k = reader.job_key_parse(key) if key else None
         return key if k and not k.slot and k.uid == self.subject.key_uid else None
@@ -198,7 +199,8 @@ class Search:
             self.parent_is_init = child.ppid == 1
         try:
             who = read_who(self.subject, child.ppid)
-        except (OSError, ValueError, IndexError):
+        except (OSError, ValueError, IndexError) as e:
+            reader.not_short(e)
             return None
         if who.depth < self.me.depth:
             return None
@@ -256,7 +258,8 @@ class Search:
         s.placed, self.spot = True, reader.Bag(kind=None, inode=0, service=False)
         try:
             text = reader.read_proc("/proc/%d/cgroup" % s.pid) if s.claim != UINT64_MAX else b""
-        except OSError:
+        except OSError as e:
+            reader.not_short(e)
             text = b""
         lines = [line.split(b":", 2)[1:] for line in text.splitlines()]
         if not lines or any(len(line) != 2 or line[1][:1] != b"/" for line in lines):
@@ -303,7 +306,8 @@ class Search:
             return 0
         try:
             pin = read_pin(self.rt, name)
-        except (OSError, reader.Refused):
+        except (OSError, reader.Refused) as e:
+            reader.not_short(e)
             return 0
         if not pin or s.token not in pin:
             return 0
@@ -317,7 +321,11 @@ class Search:
         if not s.same_pidns and not numbers:
             return None
         group = numbers[1:3] if numbers else (self.me.pgrp, self.me.session)
-        fd = posix.open(b".", posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC, dir_fd=rt.jobs)
+        try:
+            fd = posix.open(b".", posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC, dir_fd=rt.jobs)
+        except OSError as e:
+            reader.not_short(e)
+            return None
         try:
             names = posix.listdir(fd)
         finally:
@@ -376,11 +384,11 @@ def removed(fd, name):
 def look_for_pin(rt, key, remove=False):
     """The first believed pin of KEY's names, else the first free name; (None, None): strangers hold them all."""
     free = None
-    for slot in range(SLOTS):
+    for slot in range(SLOTS if rt.jobs is not None else 0):
         name = key[:255] + (b"~%d" % slot if slot else b"")
         try:
             pin = read_pin(rt, name)
-        except (OSError, reader.Refused):
+        except reader.Refused:
             if not remove or not removed(rt.jobs, name):
                 continue
             pin = None
@@ -391,18 +399,20 @@ def look_for_pin(rt, key, remove=False):
 
 
 def settle(rt, key, digest):
+    """The digest of the pin that is there, or is made. Where none can be made it is this process's answer alone."""
     for _ in range(64):
-        pin, free = look_for_pin(rt, key, rt.uid in (0, rt.broker))
-        if pin:
-            return pin[0]
-        if not free:
-            break
         try:
+            pin, free = look_for_pin(rt, key, rt.uid in (0, rt.broker))
+            if pin:
+                return pin[0]
+            if not free:
+                break
             posix.symlink(digest or b"none", free, dir_fd=rt.jobs)
             break
         except FileExistsError:
             continue
-        except OSError:
+        except OSError as e:
+            reader.not_short(e)
             break
     return digest
 
@@ -436,10 +446,10 @@ def decide(rt, assign, subject):
     search = Search(rt, assign, subject)
     key, ignore = search.find()
     token = subject.token if subject.token and not ignore and is_published(rt, subject.token) else None
-    pin = look_for_pin(rt, key)[0] if rt.jobs is not None else None
+    pin = look_for_pin(rt, key)[0]
     if token and (not pin or token not in pin):
         key = reader.job_key_parse(key).body + b"." + token
-        pin = look_for_pin(rt, key)[0] if rt.jobs is not None else None
+        pin = look_for_pin(rt, key)[0]
     if pin:
         digest = pin[0]
     else:
@@ -451,8 +461,7 @@ def decide(rt, assign, subject):
             if not subject.placed:
                 search.place()
             digest = assign_choose(assign, subject)
-        if rt.jobs is not None:
-            digest = settle(rt, key, digest)
+        digest = settle(rt, key, digest)
     if rt.procs is not None and subject.pidns:
         register(rt, b"%d-%d-%d" % (subject.pidns, search.me.nspid, search.me.start), key)
     return key, digest

@@ -135,7 +135,7 @@ def set_group(snap, members, uid):
     elif conflict or late:
         none = KEPT if conflict else TOO_LATE
     for v in members:
-        if v.is_list and (len(v.entries) > 1 or (not none and uid != 0)):
+        if v.is_list and (len(v.entries) > 1 or not none):
             v.set_list(1 if none or uid == 0 else 0)
         elif none or v.is_list or v.in_force():
             v.leave(none or KEPT)

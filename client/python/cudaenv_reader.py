@@ -18,6 +18,7 @@ INIT_CGROUP_NS, INIT_USER_NS = 0xEFFFFFFB, 0xEFFFFFFD
 FETCH, ANSWER, REPORT, GET, DATA = 1, 2, 3, 4, 5
 RULES = (b"default", b"force", b"unset", b"together", b"prepend", b"append")
 HEX = b"0123456789abcdef"
+NO_RULES = b"cudaenv-assign 1\ngeneration 0\nmode observe\ndefault none\nend\n"
 
 
 class Refused(Exception):
@@ -58,8 +59,8 @@ def begin(extension, size, mtime, crc, runtime_dir):
     try:
         found = posix.stat(extension)
         tried = found.st_size == size and found.st_mtime_ns == mtime
-        if (not tried and sys.hexversion >= 0x3080000 and ".abi3.so" in _imp.extension_suffixes()
-                and intact(extension, size, crc)):
+        if (not tried and sys.hexversion >= 0x3080000 and "t" not in sys.abiflags
+                and ".abi3.so" in _imp.extension_suffixes() and intact(extension, size, crc)):
             spec = type(sys.__spec__)("_cudaenv", None, origin=extension)
             hook = _imp.create_dynamic(spec)
             _imp.exec_dynamic(hook)
@@ -83,6 +84,12 @@ def in_main_interpreter():
 
 
 # --- files
+
+def not_short(error):
+    """What cannot be read for want of descriptors or memory would have changed the answer: then there is none."""
+    if getattr(error, "errno", 0) in (12, 23, 24):  # ENOMEM, ENFILE, EMFILE
+        raise error
+
 
 def read_full(fd, size):
     pieces = []
@@ -146,10 +153,15 @@ class Walk:
                     raise Refused
             elif owner != self.uid:
                 raise Refused
-        if st.st_mode & 0o170000 == 0o040000 and st.st_mode & 0o022:
-            if not st.st_mode & 0o1000:
-                raise Refused
-            self.shared = True
+        if st.st_mode & 0o170000 != 0o040000 or not st.st_mode & 0o022:
+            return
+        # A user's own directory may be writable by the group that has the user's number, the private one.
+        if (not st.st_mode & 0o002 and self.uid and st.st_uid == st.st_gid == self.uid
+                and self.uid != root_stand_in()):
+            return
+        if not st.st_mode & 0o1000:
+            raise Refused
+        self.shared = True
 
     def enter(self, fd, st):
         if self.fd >= 0:
@@ -285,8 +297,8 @@ def parse_pin_word(word):
     return word
 
 
-def assign_load(rt):
-    lines = runtime_read(rt, rt.fd, b"assign", ASSIGN_MAX).split(b"\n")
+def assign_parse(text):
+    lines = text.split(b"\n")
     if lines[-2:] != [b"end", b""] or len(lines) < 6 or lines[0] != b"cudaenv-assign 1":
         raise Refused
     head = [line.partition(b" ") for line in lines[1:4]]
@@ -333,24 +345,30 @@ def cgroup_inode(mount, path):
 
 
 def namespace_inode(name):
+    """From the text TYPE:[INODE] of its link; 0: not to be seen."""
     try:
-        return posix.stat("/proc/self/" + name).st_ino
-    except OSError:
+        return int(posix.readlink("/proc/self/ns/" + name).partition("[")[2].rstrip("]"))
+    except (OSError, ValueError):
         return 0
 
 
-def cgroup_claim(rt):
+def read_node(rt):
+    """The node's own cgroup and user namespace, as the broker names them in jobs/.node; 0: not known."""
+    try:
+        words = runtime_readlink(rt, rt.jobs, b".node").split(b" ") if rt.jobs is not None else ()
+    except (OSError, Refused, AttributeError):
+        return 0, 0
+    if len(words) == 4 and words[::2] == [b"cgroupns", b"userns"] and is_number(words[1]) and is_number(words[3]):
+        return int(words[1]), int(words[3])
+    return 0, 0
+
+
+def cgroup_claim(ns, node_ns):
     """The root of this process's cgroup namespace, 0: the node's own, UINT64_MAX: not to be seen."""
     if not is_directory(b"/sys/fs/cgroup") or not posix.listdir("/sys/fs/cgroup"):
         return UINT64_MAX
-    ns = namespace_inode("ns/cgroup")
-    if ns in (0, INIT_CGROUP_NS):
+    if ns in (0, INIT_CGROUP_NS, node_ns):
         return 0
-    try:
-        if rt.jobs is not None and runtime_readlink(rt, rt.jobs, b".node") == b"cgroupns %d" % ns:
-            return 0
-    except (OSError, Refused):
-        pass
     return cgroup_inode(b"systemd", b"") or cgroup_inode(cgroup_mount(b""), b"") or UINT64_MAX
 
 
@@ -366,17 +384,25 @@ def outer_uid(uid):
 
 
 def job_subject(rt, env):
+    """What this process says of itself; pid is None where /proc is not to be seen, and then only the broker can tell its job."""
     token = env.get(b"CUDAENV_SNAPSHOT")
-    s = Bag(pid=int(posix.readlink("/proc/self")), uid=rt.uid, key_uid=rt.uid, pidns=namespace_inode("ns/pid"),
-            token=token if is_digest(token) else None, unit=b"", cgroup=b"", placed=False)
-    s.claim = cgroup_claim(rt)
+    s = Bag(pid=None, uid=rt.uid, key_uid=rt.uid, pidns=0, claim=0, token=token if is_digest(token) else None, exe=b"", unit=b"",
+            cgroup=b"", placed=False)
+    try:
+        s.pid = int(posix.readlink("/proc/self"))
+    except (OSError, ValueError) as e:
+        not_short(e)
+        return s
+    s.pidns, cgroup_ns, user_ns = map(namespace_inode, ("pid", "cgroup", "user"))
+    node = read_node(rt) if (cgroup_ns, user_ns) != (INIT_CGROUP_NS, INIT_USER_NS) else (0, 0)
+    s.claim = cgroup_claim(cgroup_ns, node[0])
     s.same_pidns = s.pid == posix.getpid()
-    if namespace_inode("ns/user") != INIT_USER_NS:
+    if user_ns not in (0, INIT_USER_NS, node[1]):
         s.key_uid = outer_uid(rt.uid)
     try:
         s.exe = posix.readlink(b"/proc/self/exe")
     except OSError:
-        s.exe = b""
+        pass
     if len(s.exe) > 4095:
         s.exe = b""
     return s
@@ -605,11 +631,19 @@ def load_any(rt, digest, fetch):
     return fetch.get(digest, rt.uid)
 
 
-def run(rt, env, fetch):
+def load_rules(rt):
+    """None: they cannot be read, and then only the broker can tell. Where the tree is there and they are not yet (a unit early at
+    boot), this job begins without variables, and keeps to that."""
     try:
-        assign = assign_load(rt)
+        return assign_parse(runtime_read(rt, rt.fd, b"assign", ASSIGN_MAX))
+    except FileNotFoundError:
+        return assign_parse(NO_RULES) if rt.snapshots is not None else None
     except (OSError, Refused):
-        assign = None
+        return None
+
+
+def run(rt, env, fetch):
+    assign = load_rules(rt)
     if assign and assign.mode == b"off":
         return
     answer = snap = None
@@ -623,7 +657,7 @@ def run(rt, env, fetch):
             answer = None
     alone = answer is None
     if alone:
-        if not assign:
+        if not assign or subject.pid is None:
             return
         answer = load("cudaenv_alone", reader=Bag(**globals())).decide(rt, assign, subject)
         snap = load_any(rt, answer[1], fetch) if answer[1] else None

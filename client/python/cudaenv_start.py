@@ -9,7 +9,7 @@ try:
             import posix
             found = posix.stat("@EXTENSION@")
             if (found.st_size != "@SIZE@" or found.st_mtime_ns != "@MTIME@" or sys.hexversion < 0x3080000
-                    or ".abi3.so" not in _imp.extension_suffixes()):
+                    or "t" in sys.abiflags or ".abi3.so" not in _imp.extension_suffixes()):
                 raise ImportError
             spec = type(__spec__)("_cudaenv", None, origin="@EXTENSION@")
             hook = _imp.create_dynamic(spec)

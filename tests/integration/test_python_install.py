@@ -560,6 +560,37 @@ def test_a_start_file_names_a_function(place, venv):
     assert json.loads(place.start(venv, "-c", code)) == VARIABLES
 
 
+@needs_root
+@pytest.mark.skipif(not pathlib.Path("/usr/lib/python3").is_dir(), reason="no interpreter of Debian")
+def test_the_distributions_interpreter(place):
+    """/usr/bin/python3 itself, in a mount namespace of its own with an overlay on /usr/lib: its sitecustomize and its venvs go on."""
+    for name in ("upper", "work"):
+        (place.root / name).mkdir()
+    mount = f"mount -t overlay overlay -o lowerdir=/usr/lib,upperdir={place.root}/upper,workdir={place.root}/work /usr/lib"
+    show = place.root / "show.py"
+    show.write_text(SHOW + "\nprint(getattr(sys.modules.get('sitecustomize'), '__file__', None))\n")
+    script = f"""
+{mount} || exit 99
+set -e
+/usr/bin/python3 {show}
+{CTL} python install --python /usr/bin/python3 >/dev/null
+/usr/bin/python3 {show}
+/usr/bin/python3 -I {show}
+/usr/bin/python3 -m venv --without-pip {place.root}/venv
+{place.root}/venv/bin/python3 {show}
+{CTL} python remove --python /usr/bin/python3 >/dev/null
+"""
+    env = clean_environ(CUDAENV_RUNTIME_DIR=place.published.path, PYTHONDONTWRITEBYTECODE=1)
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, env=env, timeout=120)
+    if done.returncode in (1, 99) and "unshare" in done.stderr or done.returncode == 99:
+        pytest.skip("no mounts here: " + done.stderr)
+    assert (done.returncode, done.stderr) == (0, "")
+    before, *after = done.stdout.splitlines()
+    assert before.startswith("{}")
+    assert after == [json.dumps(VARIABLES) + before[2:]] * 3
+    assert list((place.root / "upper").iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["python", "it's $(touch x) \"é\""])
 def test_readme_says_how_to_get_rid_of_it(place, name):
     exe = pythons.make_venv(pythons.ALL[-1].exe, place.root / name)

@@ -67,11 +67,11 @@ class Pair:
         (root / "cron").symlink_to("/bin/sh")
         self.n = 0
 
-    def start(self, build, env=None, ways=None, uid=None, pins=""):
+    def start(self, build, env=None, ways=None, uid=None, pins="", below=""):
         """build(Published) writes the files. Returns what changed in the environment and the links; all ways must agree on both.
 
         ways: interpreters, the first for the extension. pins: a shell command, run as the test's own user for each directory $d
-        before the start, with the job's $key.
+        before the start, with the job's $key. below: a command that the job's shell is started by.
         """
         self.n += 1
         ways = ways or [str(pythons.ALL[-1].exe)] + interpreters()
@@ -82,7 +82,7 @@ class Pair:
             build(p)
             directories.append(p)
         lines = "read go\n" + "".join(f"{exe} -S {self.driver} {way} {p.path} || exit 1\n" for (way, exe), p in zip(ways, directories))
-        user = f"/usr/bin/setpriv --reuid={uid} --regid={uid} --clear-groups" if uid else ""
+        user = f"/usr/bin/setpriv --reuid={uid} --regid={uid} --clear-groups" if uid else below
         # The shell below the process named cron is the job's root: one job for all ways.
         script = f"""
 /usr/bin/mkfifo go; {user} /bin/sh -c "$1" <go & pid=$!; exec 9>go
@@ -248,6 +248,43 @@ def test_strangers_links_are_not_believed(pair, uid, taken):
     changes, (pins, _) = pair.start(published(ONE), ways=ways, uid=uid, pins=steal)
     assert changes["NCCL_ALGO"] == "Ring"
     assert sorted(pins.values()).count(changes["CUDAENV_SNAPSHOT"]) == (taken < 4 or uid is None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs namespaces")
+@pytest.mark.parametrize("below", ["--cgroup", "--user --map-root-user", "--user", "--user --map-user=5 --map-group=5",
+                                   "--pid --fork", "--pid --fork --mount-proc", "--pid --fork --user --map-root-user --mount-proc",
+                                   "--cgroup --user --map-root-user --pid --fork --mount-proc"])
+@pytest.mark.parametrize("node", [False, True])
+def test_namespaces(pair, below, node):
+    """Where numbers of processes and users, and roots of cgroups, are others than the node's."""
+    if subprocess.run(["unshare", *below.split(), "true"], capture_output=True).returncode != 0:
+        pytest.skip("not allowed here")
+
+    def build(p):
+        p.assign(p.variables(ONE), rules=["rule a none", "when cgroup /nothing/of/that/name"])
+        if node:
+            (p.path / "jobs/.node").symlink_to("cgroupns %d userns %d" % tuple(os.stat(f"/proc/self/ns/{n}").st_ino for n in ("cgroup", "user")))
+    pair.start(build, below="/usr/bin/unshare " + below)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs several uids")
+def test_a_users_private_group_on_the_way(pair):
+    """umask 002 of a login session; another group's is not believed, and for root none is."""
+    ways = users_interpreters()
+    for group, uid, believed in ((12345, 12345, True), (54321, 12345, False), (0, None, False)):
+        root = pair.root / f"way-{group}-{uid}"
+        root.mkdir()
+        inner = Pair(root)
+        os.chown(root, uid or 0, group)
+        root.chmod(0o775)
+        changes, _ = inner.start(published(ONE), ways=ways, uid=uid)
+        assert bool(changes) is believed, (group, uid)
+
+
+def test_early_at_boot(pair):
+    """The tree is there and its rules are not yet: the job begins without variables, and keeps to that."""
+    changes, (pins, _) = pair.start(lambda p: p.variables(ONE))
+    assert (changes, list(pins.values())) == ({}, ["none"])
 
 
 def cut(p):
