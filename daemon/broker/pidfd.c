@@ -57,8 +57,12 @@ int pidfd_of_peer(int socket_fd, int proc_fd, pid_t pid, uint64_t start)
 	socklen_t size = sizeof(int);
 	int fd;
 
-	if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0)
-		return fd;
+	if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0) {
+		if (!has_exited(fd))
+			return fd;
+		(void)close(fd); /* Linux 6.16 has one of the dead as well */
+		return -ESRCH;
+	}
 	if (errno == EINVAL || errno == ESRCH)
 		return -ESRCH;
 	return pidfd_of(proc_fd, pid, start);

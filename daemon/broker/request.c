@@ -100,17 +100,30 @@ static void make_question(const struct broker *b, const struct peer *peer,
 	}
 }
 
+/* A connection can outlive the process that made it, and its number be another's by now. */
+static bool is_peer(const struct peer *peer, uint64_t start)
+{
+	if (peer->start != 0)
+		return start == peer->start;
+	return peer->since == 0 || start <= peer->since;
+}
+
 /* The link has the text of another job: the process has changed its uid since it was registered,
  * and begins a new one. What is another process's by our own knowledge stays. */
-static void replace_link(struct broker *b, const struct process_id *id, const struct decision *d)
+static int replace_link(struct broker *b, const struct peer *peer, const struct process_id *id,
+			const struct decision *d)
 {
+	_cleanup_(closep) int pidfd = pidfd_of_peer(peer->fd, b->proc_fd, id->pid, id->start);
 	const struct process *p =
 		registry_find_named(&b->registry, id->pidns, id->nspid, id->start);
 
+	if (pidfd == -ESRCH)
+		return -ESRCH;
 	if (p && p->pid != id->pid)
-		return;
+		return 0;
 	broker_remove_link(b, id);
 	(void)decide_register(&b->rt, id->pidns, d);
+	return 0;
 }
 
 /* The link comes before the answer, the memory after it, by request_settle(): between the two no
@@ -125,8 +138,9 @@ static void link_peer(struct broker *b, struct peer *peer, const struct question
 	peer->start = d->start;
 	if (p && streq(p->job->key, d->key))
 		return;
-	if (decide_register(&b->rt, id.pidns, d) == -EEXIST)
-		replace_link(b, &id, d);
+	if (decide_register(&b->rt, id.pidns, d) == -EEXIST &&
+	    replace_link(b, peer, &id, d) == -ESRCH)
+		return;
 	b->settle.id = id;
 	memcpy(b->settle.key, d->key, sizeof b->settle.key);
 	memcpy(b->settle.cgroup_dir, d->cgroup_dir, sizeof b->settle.cgroup_dir);
@@ -207,6 +221,8 @@ static ssize_t on_fetch(struct broker *b, struct peer *peer, const struct wire_f
 		return request_error(reply, id, -r, "cannot decide (%s); decide by the files",
 				     strerrordesc_np(-r));
 	}
+	if (d.key[0] && !is_peer(peer, d.start))
+		return request_error(reply, id, ESRCH, "who asks has exited");
 	/* Without a namespace it has no name in procs/. */
 	if (d.key[0] && q.subject.pidns != 0)
 		link_peer(b, peer, &q, &d);
@@ -224,7 +240,7 @@ static struct process *find_reporter(struct broker *b, struct peer *peer)
 	if (peer->pid <= 0)
 		return NULL;
 	if (peer->start == 0) {
-		if (procfs_facts(b->proc_fd, peer->pid, &facts) < 0)
+		if (procfs_facts(b->proc_fd, peer->pid, &facts) < 0 || !is_peer(peer, facts.start))
 			return NULL;
 		peer->start = facts.start;
 	}

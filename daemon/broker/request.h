@@ -15,6 +15,7 @@ struct peer {
 	uid_t uid;
 	gid_t gid;
 	uint64_t start; /* 0: not known yet */
+	uint64_t since; /* in the clock of start: it is not younger than this; 0: not known */
 };
 
 /* REPLY holds at least WIRE_DATAGRAM_MAX bytes. Size of the reply, 0: none, -EBADMSG: nonsense, the

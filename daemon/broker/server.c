@@ -53,6 +53,18 @@ static uint64_t clock_usec(void)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
+/* Now, as start times of processes are counted. */
+static uint64_t clock_ticks(void)
+{
+	struct timespec ts;
+	long hz = sysconf(_SC_CLK_TCK);
+
+	if (hz <= 0 || clock_gettime(CLOCK_BOOTTIME, &ts) < 0)
+		return 0;
+	return (uint64_t)ts.tv_sec * (uint64_t)hz +
+	       (uint64_t)ts.tv_nsec * (uint64_t)hz / UINT64_C(1000000000);
+}
+
 /* The timer is set only to come earlier than it would, else it looks again when it fires. */
 static void arm(struct server *s)
 {
@@ -164,7 +176,11 @@ static int connection_new(struct server *s, int fd, struct connection **ret)
 	*c = (struct connection){
 		.watched = WATCHED_CONNECTION,
 		.fd = fd,
-		.peer = {.fd = fd, .pid = cred.pid, .uid = cred.uid, .gid = cred.gid},
+		.peer = {.fd = fd,
+			 .pid = cred.pid,
+			 .uid = cred.uid,
+			 .gid = cred.gid,
+			 .since = clock_ticks()},
 		.active_usec = s->now_usec
         };
 	list_add(s, c);

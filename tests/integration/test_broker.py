@@ -443,6 +443,59 @@ def test_strangers_links(broker):
     assert os.lstat(broker.run / "procs" / p.name()).st_uid == os.geteuid()
 
 
+def fork_at(pid, run):
+    """Forks the process with this number, which runs RUN and exits."""
+    for _ in range(100):
+        pathlib.Path("/proc/sys/kernel/ns_last_pid").write_text(str(pid - 1))
+        child = os.fork()
+        if child == 0:
+            try:
+                if os.getpid() == pid:
+                    run()
+            finally:
+                os._exit(0)
+        if child == pid:
+            return child
+        os.waitpid(child, 0)
+    pytest.skip("numbers of processes cannot be chosen here")
+
+
+@root_only
+@pytest.mark.skipif(not os.access("/proc/sys/kernel/ns_last_pid", os.W_OK), reason="needs to choose a process's number")
+def test_connection_of_a_dead_process(broker):
+    """Its number is another user's now, whose process stays what it is."""
+    ours, theirs = socket.socketpair()
+    go, hold = os.pipe(), os.pipe()
+
+    def attacker():
+        os.setgroups([]), os.setgid(OTHER_UID), os.setuid(OTHER_UID)
+        with connect(broker.run) as s:
+            socket.send_fds(theirs, [b"x"], [s.fileno()])
+
+    def victim():
+        fetch(broker.run)
+        os.write(go[1], b"x")
+        os.read(hold[0], 1)
+
+    dead = fork_at(int(pathlib.Path("/proc/sys/kernel/pid_max").read_text()) - 300, attacker)
+    fd = socket.recv_fds(ours, 1, 1)[1][0]
+    os.waitpid(dead, 0)
+    time.sleep(0.02)  # the clock of start times has ticks of 10 ms
+    pid = fork_at(dead, victim)
+    os.read(go[0], 1)
+    place = broker.run / "procs" / f"{PIDNS}-{pid}-{start_of(pid)}"
+    key = os.readlink(place)
+    with socket.socket(fileno=fd) as s:
+        s.settimeout(20)
+        s.send(message(FETCH, fetch_body()))
+        assert parse(s.recv(70000))[0] == ERROR
+    assert os.readlink(place) == key
+    os.write(hold[1], b"x")
+    os.waitpid(pid, 0)
+    for end in (*go, *hold):
+        os.close(end)
+
+
 @root_only
 def test_uid_is_in_the_key(broker):
     p = broker.peer(uid=OTHER_UID)
