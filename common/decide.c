@@ -180,7 +180,7 @@ int decide_register(const struct runtime *rt, uint64_t pidns, const struct decis
 		if (r == 0)
 			return streq(text, d->key) ? 0 : -EEXIST;
 		if (!may_remove || (r != -EPERM && r != -ENAMETOOLONG) ||
-		    unlinkat(rt->procs_fd, name, 0) < 0)
+		    runtime_clear(rt->procs_fd, name) < 0)
 			return r;
 	}
 	return -EPERM;

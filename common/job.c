@@ -183,13 +183,15 @@ static void read_node(const struct runtime *rt, uid_t self, struct node *ret)
 int job_node_publish(const struct runtime *rt, int proc_fd)
 {
 	char text[80];
+	int r;
 
 	(void)snprintf(text, sizeof text, NODE_CGROUP "%llu" NODE_USER "%llu",
 		       (unsigned long long)namespace_inode(proc_fd, "self/ns/cgroup"),
 		       (unsigned long long)namespace_inode(proc_fd, "self/ns/user"));
 	/* Whatever is there: of an earlier broker, or of somebody else. */
-	if (unlinkat(rt->jobs_fd, NODE_FILE, 0) < 0 && errno != ENOENT)
-		return -errno;
+	r = runtime_clear(rt->jobs_fd, NODE_FILE);
+	if (r < 0 && r != -ENOENT)
+		return r;
 	return symlinkat(text, rt->jobs_fd, NODE_FILE) < 0 ? -errno : 0;
 }
 

@@ -86,13 +86,6 @@ static void slot_name(const char *key, unsigned slot, char ret[JOB_KEY_SIZE + 2]
 	}
 }
 
-/* Takes a stranger's link, or whatever it is, away. */
-static bool removed(const struct runtime *rt, const char *name)
-{
-	return unlinkat(rt->jobs_fd, name, 0) == 0 ||
-	       (errno == EISDIR && unlinkat(rt->jobs_fd, name, AT_REMOVEDIR) == 0);
-}
-
 /* Looks at all names of KEY: the first believed pin, else -ENOENT with the first free slot, else
  * -EPERM. Other errors: a name could not be judged. */
 static int look(const struct runtime *rt, const char *key, uid_t owner, bool may_remove,
@@ -106,7 +99,7 @@ static int look(const struct runtime *rt, const char *key, uid_t owner, bool may
 
 		slot_name(key, slot, name);
 		r = pin_read_name(rt, name, owner, ret);
-		if (r == -EPERM && may_remove && removed(rt, name))
+		if (r == -EPERM && may_remove && runtime_clear(rt->jobs_fd, name) == 0)
 			r = -ENOENT;
 		if (r == 0)
 			ret->slot = slot;

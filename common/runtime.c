@@ -9,6 +9,7 @@
 #include "common/runtime.h"
 
 #include <limits.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "common/util.h"
@@ -460,6 +461,27 @@ int runtime_readlink(const struct runtime *rt, int dir_fd, const char *name, uid
 		return -ENAMETOOLONG;
 	ret[n] = '\0';
 	return 0;
+}
+
+int runtime_clear(int dir_fd, const char *name)
+{
+	char rubbish[] = ".rubbish-0123456789abcdef";
+	uint64_t number;
+
+	if (unlinkat(dir_fd, name, 0) == 0)
+		return 0;
+	if (errno != EISDIR)
+		return -errno;
+	if (unlinkat(dir_fd, name, AT_REMOVEDIR) == 0)
+		return 0;
+	if (errno != ENOTEMPTY && errno != EEXIST)
+		return -errno;
+	/* By chance, so that nobody has taken that name as well. */
+	if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
+		return -EAGAIN;
+	for (char *p = strchr(rubbish, '0'); *p; p++, number >>= 4)
+		*p = "0123456789abcdef"[number & 15];
+	return renameat(dir_fd, name, dir_fd, rubbish) < 0 ? -errno : 0;
 }
 
 /* "/run/user/UID/cudaenv" without stdio. */

@@ -63,6 +63,11 @@ int runtime_read(const struct runtime *rt, int dir_fd, const char *name, size_t 
 int runtime_readlink(const struct runtime *rt, int dir_fd, const char *name, uid_t owner, char *ret,
 		     size_t ret_size);
 
+/* Frees NAME in jobs/ or procs/, whatever is there: for root and the owner of the directory. A
+ * directory with something in it, which only its owner can empty, gets a name that means nothing,
+ * ".rubbish-" and a number. 0 or negative errno. */
+int runtime_clear(int dir_fd, const char *name);
+
 /* The runtime directories a client looks in, in order (DESIGN section 4): CUDAENV_RUNTIME_DIR
  * (unless secure), then RECORDED (may be NULL), RUNTIME_DIR_DEFAULT, /run/user/UID/cudaenv. Opens
  * the first that exists and is believed. 0 or -ENOENT. ret_path gets the path (PATH_MAX bytes); may

@@ -61,6 +61,12 @@ static void remove_name(struct adopt *a, int dir_fd, const char *name)
 		a->n_removed++;
 }
 
+/* As the above, for names that somebody needs. */
+static void clear_name(struct adopt *a, int dir_fd, const char *name)
+{
+	a->n_removed += runtime_clear(dir_fd, name) == 0;
+}
+
 void adopt_remove_pin(struct adopt *a, const struct job *j)
 {
 	struct job_key name = j->parsed;
@@ -159,7 +165,7 @@ static void judge_link(struct adopt *a, const char *name)
 		return;
 	r = read_link(a->rt->procs_fd, name, &owner, key, sizeof key);
 	if (r == -EINVAL)
-		remove_name(a, a->rt->procs_fd, name);
+		clear_name(a, a->rt->procs_fd, name);
 	if (r < 0)
 		return;
 	id.pid = id.nspid;
@@ -188,7 +194,8 @@ static void judge_pin(struct adopt *a, const char *name)
 		r = job_key_parse(name, &parsed);
 	if (r == -EINVAL || (r == 0 && ((!is_ours(a, owner) && owner != parsed.uid) ||
 					pin_parse(text, &pin) < 0))) {
-		remove_name(a, a->rt->jobs_fd, name);
+		(job_key_parse(name, &parsed) == 0 ? clear_name : remove_name)(a, a->rt->jobs_fd,
+									       name);
 		return;
 	}
 	if (r < 0)

@@ -146,6 +146,27 @@ TEST(what_is_no_link)
 	node_done(&n);
 }
 
+/* A directory with something in it cannot be removed by those who may remove its name. */
+TEST(directories_that_are_not_empty)
+{
+	static const char *const names[] = {KEY, (KEY "~1"), (KEY "~2"), (KEY "~3")};
+	struct pin pin;
+	struct node n;
+
+	node_init(&n);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		node_mkdir(&n, "run/jobs/%s/sub", names[i]);
+	if (geteuid() == 0) {
+		struct runtime rt = as_client(&n);
+
+		check(pin_settle(&rt, KEY, 4242, A64, &pin) == -EPERM);
+	}
+	check(pin_settle(&n.rt, KEY, geteuid(), A64, &pin) == 1 && pin.slot == 0);
+	check(pin_settle(&n.rt, KEY, geteuid(), B64, &pin) == 0);
+	check_streq(pin.digest, A64);
+	node_done(&n);
+}
+
 TEST(a_key_of_the_greatest_length)
 {
 	struct job_key k = {.kind = JOB_TREE,
