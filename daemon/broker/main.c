@@ -60,7 +60,14 @@ static int parse_arguments(int argc, char *argv[])
 	return 1;
 }
 
-/* A descriptor for each process; the limits follow where there cannot be as many. */
+static void lower(size_t *limit, size_t max)
+{
+	if (*limit > max)
+		*limit = max;
+}
+
+/* A descriptor for each connection, process and root of a job; the limits follow where there cannot
+ * be as many, so that none of them takes those of the others. */
 static void raise_limits(struct account_limits *limits)
 {
 	struct rlimit l;
@@ -73,10 +80,9 @@ static void raise_limits(struct account_limits *limits)
 	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
 		return;
 	n = l.rlim_cur > SIZE_MAX ? SIZE_MAX : (size_t)l.rlim_cur;
-	if (limits->total[ACCOUNT_CONNECTIONS] > n / 4)
-		limits->total[ACCOUNT_CONNECTIONS] = n / 4;
-	if (limits->total[ACCOUNT_PROCESSES] > n / 2)
-		limits->total[ACCOUNT_PROCESSES] = n / 2;
+	lower(&limits->total[ACCOUNT_CONNECTIONS], n / 8);
+	lower(&limits->total[ACCOUNT_PROCESSES], n / 2);
+	lower(&limits->total[ACCOUNT_JOBS], n / 4);
 }
 
 int main(int argc, char *argv[])

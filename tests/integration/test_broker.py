@@ -443,6 +443,20 @@ def test_strangers_links(broker):
     assert os.lstat(broker.run / "procs" / p.name()).st_uid == os.geteuid()
 
 
+def test_jobs_leave_descriptors_for_clients(files):
+    """One process can be the root of any number of jobs, each of which the broker watches by a descriptor."""
+    (files.run / "jobs").mkdir(exist_ok=True)
+    key = f"tree-{os.geteuid()}-{PIDNS}-{os.getpid()}-{start_of(os.getpid())}"
+    for i in range(500):
+        (files.run / "jobs" / f"{key}.{i:064x}").symlink_to("none")
+    files.start(preexec=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400)))
+    fds = pathlib.Path(f"/proc/{files.process.pid}/fd")
+    wait_until(lambda: len(list(fds.iterdir())) > 100, "the jobs are watched")
+    for _ in range(20):
+        assert files.peer().fetch()["digest"] == files.digest
+    assert len(files.jobs()) >= 500
+
+
 def fork_at(pid, run):
     """Forks the process with this number, which runs RUN and exits."""
     for _ in range(100):
