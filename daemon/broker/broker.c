@@ -8,6 +8,8 @@
 #include "common/util.h"
 #include "daemon/broker/pidfd.h"
 
+#define END_SLICE 32
+
 static int open_facts(struct broker *b)
 {
 	struct stat st;
@@ -274,18 +276,38 @@ static void end_job(struct broker *b, struct job *j)
 	registry_forget(&b->registry, j);
 }
 
-/* The files may know of members that we have not heard of: they are read first. */
+static bool may_end(const struct broker *b, uint64_t now_usec)
+{
+	const struct job *j = b->registry.empty.first;
+
+	return j && !adopt_reading(&b->adopt) && now_usec >= j->empty_usec + BROKER_GRACE_USEC;
+}
+
+/* Some of those whose time has come: thousands may end with one process. The files may know of
+ * members that we have not heard of: they are read first. */
 static void end_jobs(struct broker *b, uint64_t now_usec)
 {
-	struct job *j = b->registry.empty.first;
-
-	if (!j || now_usec < j->empty_usec + BROKER_GRACE_USEC)
+	b->ending = false;
+	if (!may_end(b, now_usec))
 		return;
 	adopt_read(&b->adopt, false);
 	broker_settle(b, now_usec);
-	while (!adopt_reading(&b->adopt) && (j = b->registry.empty.first) &&
-	       now_usec >= j->empty_usec + BROKER_GRACE_USEC)
-		end_job(b, j);
+	for (int i = 0; i < END_SLICE && may_end(b, now_usec); i++)
+		end_job(b, b->registry.empty.first);
+	b->ending = may_end(b, now_usec);
+}
+
+bool broker_pending(const struct broker *b)
+{
+	return adopt_pending(&b->adopt) || b->ending;
+}
+
+void broker_step(struct broker *b, uint64_t now_usec)
+{
+	if (adopt_pending(&b->adopt))
+		adopt_step(&b->adopt, now_usec);
+	else if (b->ending)
+		end_jobs(b, now_usec);
 }
 
 void broker_tick(struct broker *b, uint64_t now_usec)

@@ -57,6 +57,7 @@ struct broker {
 		char cgroup_dir[1024];
 	} settle;            /* of the request that is being answered; see request_settle() */
 	uint64_t sweep_usec; /* 0: none is due */
+	bool ending;         /* more jobs are over than broker_tick() has ended */
 	char published[DIGEST_SIZE]; /* the snapshot that was asked for last, for GET */
 	char *published_bytes;
 	size_t published_size;
@@ -83,6 +84,10 @@ void broker_settle(struct broker *b, uint64_t now_usec);
 void broker_remove_link(struct broker *b, const struct process_id *id);
 void broker_on_process_exit(struct broker *b, struct process *p, uint64_t now_usec);
 void broker_on_root_exit(struct broker *b, struct job *j, uint64_t now_usec);
+
+/* Work that is done step by step, between requests: is there any, and one step of it. */
+bool broker_pending(const struct broker *b);
+void broker_step(struct broker *b, uint64_t now_usec);
 
 /* When broker_tick() is to be called next; UINT64_MAX: when something has happened. */
 uint64_t broker_next_usec(const struct broker *b);

@@ -22,13 +22,18 @@ daemon_broker_cudaenv_broker_SOURCES = daemon/broker/main.c common/paths.c
 daemon_broker_cudaenv_broker_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS)
 daemon_broker_cudaenv_broker_LDADD = daemon/broker/libbroker.la
 
-check_PROGRAMS += tests/unit/test-adopt tests/unit/test-registry tests/unit/test-request
-TESTS += tests/unit/test-adopt tests/unit/test-registry tests/unit/test-request
+check_PROGRAMS += tests/unit/test-adopt tests/unit/test-registry tests/unit/test-request \
+	tests/unit/test-hostile
+TESTS += tests/unit/test-adopt tests/unit/test-registry tests/unit/test-request \
+	tests/unit/test-hostile
 tests_unit_test_adopt_SOURCES = tests/unit/test-adopt.c tests/unit/broker-fixture.h \
 	tests/unit/broker-peer.h tests/unit/test.h
 tests_unit_test_adopt_LDADD = daemon/broker/libbroker.la
 tests_unit_test_registry_SOURCES = tests/unit/test-registry.c tests/unit/test.h
 tests_unit_test_registry_LDADD = daemon/broker/libbroker.la
+tests_unit_test_hostile_SOURCES = tests/unit/test-hostile.c tests/unit/broker-fixture.h \
+	tests/unit/broker-peer.h tests/unit/test.h
+tests_unit_test_hostile_LDADD = daemon/broker/libbroker.la
 tests_unit_test_request_SOURCES = tests/unit/test-request.c tests/unit/broker-fixture.h \
 	tests/unit/broker-peer.h tests/unit/test.h
 tests_unit_test_request_LDADD = daemon/broker/libbroker.la

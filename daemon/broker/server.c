@@ -310,8 +310,7 @@ static void on_ready(struct server *s, void *object)
 static void settle(struct server *s)
 {
 	(void)adopt_read(&s->broker.adopt, true);
-	if (adopt_pending(&s->broker.adopt))
-		adopt_step(&s->broker.adopt, s->now_usec);
+	broker_step(&s->broker, s->now_usec);
 	broker_settle(&s->broker, s->now_usec);
 	if (s->broker.changed_rules || s->broker.changed_socket)
 		on_changed(s);
@@ -324,7 +323,7 @@ static int serve(struct server *s)
 {
 	s->touched = false;
 	while (!s->touched) {
-		int timeout = adopt_pending(&s->broker.adopt) ? 0 : -1;
+		int timeout = broker_pending(&s->broker) ? 0 : -1;
 		int n = epoll_wait(s->broker.hub_fd, s->ready, EVENT_BATCH, timeout);
 
 		if (n < 0 && errno != EINTR)

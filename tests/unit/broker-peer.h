@@ -39,7 +39,7 @@ static pid_t spawn(void)
 }
 
 /* A child that becomes UID before it waits. */
-static pid_t spawn_as(uid_t uid)
+static inline pid_t spawn_as(uid_t uid)
 {
 	int p[2];
 	char c;
@@ -161,7 +161,7 @@ static void run_steps(struct node *n, uint64_t now_usec)
 }
 
 /* The exits that the hub shows. */
-static void run_hub(struct node *n, uint64_t now_usec)
+static inline void run_hub(struct node *n, uint64_t now_usec)
 {
 	struct epoll_event e[16];
 	int ready;

@@ -335,39 +335,6 @@ TEST(root_without_watch)
 	node_done(&n);
 }
 
-/* What cannot be removed, since it holds something, gives its name up; and stays what it is then.
- */
-TEST(directories_that_are_not_empty)
-{
-	char names[3][96], path[256], inner[264];
-	struct stat st;
-	struct node n;
-	pid_t pid = spawn();
-
-	node_init(&n, "on");
-	broker_done(&n.broker);
-	snprintf(names[0], sizeof names[0], "jobs/.node");
-	snprintf(names[1], sizeof names[1], "jobs/tree-0-1-2-3");
-	snprintf(names[2], sizeof names[2], "procs/%s", proc_name(&n, pid, start_of(pid)));
-	for (int i = 0; i < 3; i++) {
-		snprintf(path, sizeof path, "%.90s/%.95s", n.path, names[i]);
-		snprintf(inner, sizeof inner, "%s/x", path);
-		(void)unlink(path);
-		check(mkdir(path, 0755) == 0 && mkdir(inner, 0755) == 0);
-	}
-	node_open(&n, &account_limits_default);
-	run_steps(&n, 1);
-	run_steps(&n, 2);
-	check(link_text(&n, "jobs", ".node")[0]);
-	for (int i = 1; i < 3; i++) {
-		snprintf(path, sizeof path, "%.90s/%.95s", n.path, names[i]);
-		check(lstat(path, &st) < 0 && errno == ENOENT);
-	}
-	check(n.broker.adopt.n_removed == 2);
-	end(pid);
-	node_done(&n);
-}
-
 /* Links of strangers: at the name of somebody's process, naming somebody's job, at somebody's pin.
  */
 TEST(strangers)

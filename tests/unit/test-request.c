@@ -243,40 +243,6 @@ TEST(false_namespace)
 	node_done(&n);
 }
 
-/* The connection outlived its process, and another one, of another job, has its number. */
-TEST(number_of_another)
-{
-	char key[JOB_KEY_SIZE], name[JOB_PROC_SIZE];
-	struct wire_fetch m = {.nspid = 1};
-	struct process *p;
-	struct node n;
-	pid_t pid;
-	uint64_t start;
-
-	node_init(&n, "on");
-	pid = spawn();
-	start = start_of(pid);
-	m.pidns = n.broker.own_pidns;
-	(void)fetch_of(&n, pid, key);
-	strcpy(name, proc_name(&n, pid, start));
-	p = registry_find(&n.broker.registry, pid, start);
-	check(p);
-	for (int known = 0; known < 2; known++) {
-		struct peer peer = peer_of(pid, OTHER_UID);
-
-		peer.since = start - 1;
-		if (known)
-			peer.start = start - 2;
-		check(error_of(ask(&n, &peer, &m)).code == ESRCH);
-		check(send_report(&n, &peer, key, n.digest) == 0);
-		check(!p->report && n.broker.counters.reports_lost == (unsigned)known + 1);
-		check_streq(p->job->key, key);
-		check_streq(link_text(&n, "procs", name), key);
-	}
-	end(pid);
-	node_done(&n);
-}
-
 TEST(report)
 {
 	struct peer peer = peer_of(getpid(), geteuid());
