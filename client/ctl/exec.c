@@ -7,15 +7,12 @@
  */
 #include "config.h"
 
-#include <grp.h>
 #include <limits.h>
 
 #include "client/apply.h"
-#include "client/ctl/published.h"
-#include "common/decide.h"
+#include "client/ctl/place.h"
 #include "common/util.h"
 
-#define GROUPS_MAX     256
 #define EXIT_NOT_RUN   126 /* as env(1): found, but cannot be run */
 #define EXIT_NOT_FOUND 127
 
@@ -64,54 +61,14 @@ static char *find_command(const char *name)
 	return NULL;
 }
 
-/* This process as common/job sees it; the command will be the same process. */
-struct place {
-	int proc_fd, cgroup_fd;
-	struct job_source source;
-	struct job_subject subject;
-};
-
-static void place_done(struct place *place)
-{
-	place->proc_fd = safe_close(place->proc_fd);
-	place->cgroup_fd = safe_close(place->cgroup_fd);
-}
-
-static int place_init(const struct published *p, const char *token, struct place *ret)
-{
-	ret->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	ret->cgroup_fd = open("/sys/fs/cgroup", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	ret->subject = (struct job_subject){.uid = geteuid()};
-	ret->source = (struct job_source){.proc_fd = ret->proc_fd,
-					  .cgroup_fd = ret->cgroup_fd,
-					  .rt = &p->runtime,
-					  .assign = p->assign};
-	return job_subject_self(&p->runtime, ret->proc_fd, ret->cgroup_fd, token, &ret->subject,
-				&ret->source.same_pidns);
-}
-
 /* What a new job of this user and place would get by the rules, in whatever mode. */
 static int digest_by_rules(const struct published *p, const char *command, char ret[DIGEST_SIZE])
 {
-	_cleanup_(place_done) struct place place;
+	_cleanup_(place_done) struct place place = PLACE_NULL;
 	_cleanup_(freep) char *exe = find_command(command);
-	struct assign_subject subject = {.uid = geteuid(), .exe = exe};
-	struct job_facts facts = {0};
-	gid_t groups[GROUPS_MAX];
-	const char *rule;
-	int n;
 
-	if (place_init(p, NULL, &place) == 0)
-		job_place(&place.source, &place.subject, &facts);
-	if (place.subject.has_key_uid)
-		subject.uid = place.subject.key_uid;
-	groups[0] = getegid();
-	n = getgroups(GROUPS_MAX - 1, groups + 1);
-	subject.gids = groups;
-	subject.n_gids = 1 + (n > 0 ? (size_t)n : 0);
-	subject.unit = facts.unit[0] ? facts.unit : NULL;
-	subject.cgroup = facts.cgroup[0] ? facts.cgroup : NULL;
-	(void)stpcpy(ret, assign_choose(p->assign, &subject, &rule));
+	(void)place_init(p, NULL, &place);
+	place_choose(p, &place, exe, p->assign->fallback, ret);
 	return ret[0] ? 0 : -ENOENT;
 }
 
@@ -120,7 +77,7 @@ static int digest_by_rules(const struct published *p, const char *command, char 
  * be, the token in the environment still tells most of it. */
 static void make_own_job(const struct published *p, const char *digest)
 {
-	_cleanup_(place_done) struct place place;
+	_cleanup_(place_done) struct place place = PLACE_NULL;
 	struct decision d = {.uid = geteuid()};
 	struct job_facts facts;
 	struct job_key key;

@@ -10,6 +10,7 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/list.c \
 	client/ctl/mode.c \
 	client/ctl/off.c client/ctl/off.h \
+	client/ctl/place.c client/ctl/place.h \
 	client/ctl/published.c client/ctl/published.h \
 	client/ctl/pycompile.c client/ctl/pycompile.h \
 	client/ctl/pyexe.c client/ctl/pyexe.h \

@@ -166,9 +166,13 @@ static int change(struct ctl *ctl, enum mode mode)
 		return r;
 	if (mode == MODE_ON && !ctl->dry_run)
 		r = stays_find(ctl, &stays);
+	else if (mode == MODE_ON && p.assign)
+		own_job_find(&p, MODE_ON, p.assign->fallback, &stays.own);
 	if (ctl->json) {
-		if (mode == MODE_ON)
+		if (mode == MODE_ON) {
 			json_object_object_add(o, "kept", holders_json(&holders));
+			json_object_object_add(o, "own_job", own_job_json(&stays.own));
+		}
 		if (stays.known)
 			json_object_object_add(o, "stays", stays_json(&stays));
 		json_print(o);
@@ -176,7 +180,10 @@ static int change(struct ctl *ctl, enum mode mode)
 	}
 	print_change(o, mode, ctl->dry_run);
 	holders_print(&holders, ctl->dry_run);
-	stays_print(&stays);
+	if (ctl->dry_run)
+		own_job_print(&stays.own, true);
+	else
+		stays_print(&stays);
 	return r;
 }
 

@@ -19,11 +19,15 @@ int stays_find(struct ctl *ctl, struct stays *ret)
 	ret->known = r == 0;
 	if (r < 0)
 		ctl_note("cannot tell which jobs stay as they are: %s", strerror(-r));
+	if (ret->published.assign)
+		own_job_find(&ret->published, ret->published.assign->mode,
+			     ret->published.assign->fallback, &ret->own);
 	return CTL_GOOD;
 }
 
 void stays_done(struct stays *s)
 {
+	own_job_done(&s->own);
 	workers_done(&s->workers);
 	published_done(&s->published);
 }
@@ -76,13 +80,20 @@ struct json_object *stays_json(const struct stays *s)
 
 static void print_way_out(const struct worker_job *job, const char *unit)
 {
+	char comm[PLACE_COMM_SIZE];
+
 	if (unit && job->parts.kind == JOB_UNIT) {
 		printf("systemctl restart ");
 		print_escaped(unit);
 	} else if (job->parts.kind == JOB_SLURM || job->parts.kind == JOB_CONTAINER) {
 		printf("start the %s again", job_kind_name(job->parts.kind));
+	} else if (job->root_pid > 0 && place_is_above(job->root_pid)) {
+		printf("open a new shell, this one is part of it");
 	} else if (job->root_pid > 0) {
-		printf("end process %d and start it again", (int)job->root_pid);
+		place_comm(job->root_pid, comm);
+		printf("end ");
+		print_escaped(comm[0] ? comm : "it");
+		printf(" (process %d) and start it again", (int)job->root_pid);
 	} else {
 		printf("end these and start them again");
 	}
@@ -124,4 +135,5 @@ void stays_print(const struct stays *s)
 		any = true;
 		print_job(s, job, published_names_find(&names, job->snapshot));
 	}
+	own_job_print(&s->own, false);
 }

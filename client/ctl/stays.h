@@ -6,12 +6,14 @@
  * would get, and how each is moved. For use, rollback and on.
  */
 
+#include "client/ctl/place.h"
 #include "client/ctl/workers.h"
 
 struct stays {
 	struct published published;
 	struct workers workers;
-	bool known; /* /proc could be read */
+	bool known;         /* /proc could be read */
+	struct own_job own; /* the one that we ourselves run in */
 };
 
 #define STAYS_NULL                                                                                 \
@@ -28,5 +30,5 @@ void stays_done(struct stays *s);
 /* [{"id","kind","root_pid","snapshot","profile","unit","pids"}]; null: unknown. In mode off and
  * observe, where no new job gets anything, nobody counts. */
 struct json_object *stays_json(const struct stays *s);
-/* The same for people; nothing where nobody stays. */
+/* The same for people, and our own job; nothing where nobody stays. */
 void stays_print(const struct stays *s);

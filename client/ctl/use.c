@@ -38,6 +38,7 @@ static int finish(struct ctl *ctl, struct json_object *o)
 		return r;
 	if (ctl->json) {
 		json_object_object_add(o, "stays", stays_json(&stays));
+		json_object_object_add(o, "own_job", own_job_json(&stays.own));
 		json_print(o);
 	} else {
 		print_switch(o, false);
@@ -62,13 +63,18 @@ static struct json_object *find_profile(struct json_object *list, const char *na
 }
 
 /* The document and the lines of a switch that is not made. TO: NULL for none. */
-static void dry_answer(struct ctl *ctl, const char *action, struct json_object *status,
-		       const char *profile, const char *to)
+static int dry_answer(struct ctl *ctl, const struct published *p, const char *action,
+		      struct json_object *status, const char *profile, const char *to)
 {
 	_cleanup_(json_putp) struct json_object *o = json_object_new_object();
+	const char *mode_text = json_string(status, "mode");
+	_cleanup_(own_job_done) struct own_job own = {0};
+	enum mode mode;
 
+	if (mode_text && mode_parse(mode_text, &mode) == 0)
+		own_job_find(p, mode, to ? to : "", &own);
 	json_object_object_add(o, "action", json_text(action));
-	json_object_object_add(o, "mode", json_text(json_string(status, "mode")));
+	json_object_object_add(o, "mode", json_text(mode_text));
 	json_object_object_add(o, "from", json_text(json_string(status, "digest")));
 	json_object_object_add(o, "to", json_text(to));
 	json_object_object_add(o, "digest", json_text(to));
@@ -76,14 +82,19 @@ static void dry_answer(struct ctl *ctl, const char *action, struct json_object *
 	json_object_object_add(o, "generation",
 			       json_object_new_int64(json_number(status, "generation", 0)));
 	json_object_object_add(o, "dry_run", json_object_new_boolean(true));
-	if (ctl->json)
+	json_object_object_add(o, "own_job", own_job_json(&own));
+	if (ctl->json) {
 		json_print(o);
-	else
+	} else {
 		print_switch(o, true);
+		own_job_print(&own, true);
+	}
+	return CTL_GOOD;
 }
 
 static int dry_use(struct ctl *ctl, const char *name)
 {
+	_cleanup_(published_done) struct published p = PUBLISHED_NULL;
 	_cleanup_(json_putp) struct json_object *list = NULL, *status = NULL;
 	struct json_object *to;
 	const char *digest;
@@ -92,6 +103,8 @@ static int dry_use(struct ctl *ctl, const char *name)
 	r = ctl_call(ctl, "List", NULL, &list);
 	if (r == CTL_GOOD)
 		r = ctl_call(ctl, "GetStatus", NULL, &status);
+	if (r == CTL_GOOD)
+		r = ctl_published(ctl, &p);
 	if (r != CTL_GOOD)
 		return r;
 	to = find_profile(list, name);
@@ -103,8 +116,8 @@ static int dry_use(struct ctl *ctl, const char *name)
 				 json_string(to, "path") ? json_string(to, "path") : name, name);
 	/* use applies what the file says now; what is in force may be older. */
 	digest = json_string(to, "file_digest");
-	dry_answer(ctl, "use", status, name, digest ? digest : json_string(to, "digest"));
-	return CTL_GOOD;
+	return dry_answer(ctl, &p, "use", status, name,
+			  digest ? digest : json_string(to, "digest"));
 }
 
 static int run_use(struct ctl *ctl, int argc, char *argv[])
@@ -177,8 +190,7 @@ static int dry_rollback(struct ctl *ctl)
 	if (r == 0)
 		return ctl_error(CTL_BAD_NEWS, "there is no switch to go back from");
 	profile = to ? published_profile(&p, to) : NULL;
-	dry_answer(ctl, "rollback", status, profile, to);
-	return CTL_GOOD;
+	return dry_answer(ctl, &p, "rollback", status, profile, to);
 }
 
 static int run_rollback(struct ctl *ctl, int argc, char *argv[])

@@ -395,6 +395,76 @@ def test_who_stays_on_an_older_snapshot(two):
         assert "stay" not in two.ctl("rollback").stdout
 
 
+def in_a_script(node, *commands):
+    """Runs the commands one after the other in one script, a job of its own; gives its pid and the output of the last."""
+    script = 'echo $$; for c in "$@"; do $c >"$OUT"; done; cat "$OUT"'
+    # The program's stdin is empty: it starts as the hook would, and ends.
+    done = subprocess.run(node.new_job(["/bin/bash", "-c", script, "bash", *commands]), stdin=subprocess.DEVNULL, timeout=60,
+                          env=node.environ(LIBRARY=LIBRARY, OUT=node.root / "out"), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    pid, text = done.stdout.split("\n", 1)
+    return int(pid), text
+
+
+def test_the_job_that_cudaenvctl_runs_in(two):
+    (two.root / "program.py").write_text(PROGRAM)
+    start = f"{sys.executable} {two.root}/program.py"
+    digests = {p["name"]: p["digest"] for p in two.json("list")["profiles"]}
+    line = "This shell's own job (below bash, process {}) {} on base " + digests["base"][:12] + \
+        ": open a new login, or start commands with cudaenvctl exec --.\n"
+
+    # Nobody of the job is alive, but its pin is.
+    pid, text = in_a_script(two, start, f"{CTL} use pcie8 --dry-run")
+    assert text.endswith(line.format(pid, "would stay"))
+    pid, text = in_a_script(two, start, f"{CTL} use pcie8")
+    assert text.endswith(line.format(pid, "stays")) and "These jobs" not in text
+    _, text = in_a_script(two, start, f"{CTL} use base --json")
+    own = json.loads(text)["own_job"]
+    assert own.keys() == {"id", "snapshot", "profile"} and own["profile"] == "pcie8" and own["snapshot"] == digests["pcie8"]
+    _, text = in_a_script(two, start, f"{CTL} rollback --dry-run --json")
+    assert json.loads(text)["own_job"]["profile"] == "base"
+    _, text = in_a_script(two, start, f"{CTL} rollback")
+    assert "own job" in text
+
+    # Its own snapshot, no pin at all, or a job of exec's.
+    for commands in [start, f"{CTL} use pcie8"], [f"{CTL} use base"], [start, f"{CTL} exec -p pcie8 -- {CTL} use pcie8"]:
+        assert "own job" not in in_a_script(two, *commands)[1], commands
+        assert json.loads(in_a_script(two, *commands[:-1], commands[-1] + " --json")[1])["own_job"] is None
+    assert two.json("use", "base")["own_job"] is None
+
+    # Turned on: it began without.
+    for on in "on --dry-run", "on":
+        two.ctl("observe")
+        pid, text = in_a_script(two, start, f"{CTL} {on}")
+        stays = "would stay" if "dry" in on else "stays"
+        assert f"This shell's own job (below bash, process {pid}) {stays} on nothing: open a new login" in text
+        two.ctl("observe")
+        _, text = in_a_script(two, start, f"{CTL} {on} --json")
+        assert json.loads(text)["own_job"] == {"id": json.loads(text)["own_job"]["id"], "snapshot": None, "profile": None}
+    # Only read: a job without a pin has none afterwards.
+    two.ctl("on")
+    before = sorted(os.listdir(two.run / "jobs"))
+    in_a_script(two, f"{CTL} use pcie8")
+    assert set(os.listdir(two.run / "jobs")) <= set(before)
+
+
+def test_nobody_is_told_to_end_the_own_shell(two):
+    (two.root / "program.py").write_text(PROGRAM)
+    # A worker that lives on below the shell that runs cudaenvctl.
+    command = f'{sys.executable} {two.root}/program.py <"$FIFO" >"$OUT" & exec 3>"$FIFO"; ' \
+        f'until [ -s "$OUT" ]; do :; done; {CTL} use pcie8; exit $?'
+    os.mkfifo(two.root / "fifo")
+    done = subprocess.run(two.new_job(["/bin/bash", "-c", command]), capture_output=True, text=True, timeout=60,
+                          env=two.environ(LIBRARY=LIBRARY, FIFO=two.root / "fifo", OUT=two.root / "out"))
+    assert done.returncode == 0, done.stderr
+    job, own = done.stdout.splitlines()[-2:]
+    assert job.endswith(": open a new shell, this one is part of it") and own.startswith("This shell's own job (below bash, ")
+    with program(two) as (main, _):
+        line, = [line for line in two.ctl("use", "base").stdout.splitlines() if line.startswith("  job ")]
+        comm = open(f"/proc/{main}/comm").read().strip()
+        assert line.endswith(f": end {comm} (process {main}) and start it again")
+
+
 def test_on_says_who_began_without(two):
     two.ctl("observe")
     with program(two) as (main, _):
