@@ -16,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define _cleanup_(f) __attribute__((cleanup(f)))
-#define _printf_(a, b) __attribute__((format(printf, a, b)))
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define _cleanup_(f)    __attribute__((cleanup(f)))
+#define _printf_(a, b)  __attribute__((format(printf, a, b)))
+#define ARRAY_SIZE(a)   (sizeof(a) / sizeof((a)[0]))
 #define STRLEN(literal) (sizeof(literal) - 1)
 
 /* Hands an owned pointer or descriptor over: the variable no longer owns it. */

@@ -42,7 +42,8 @@ struct node_process {
 	const char *inner_cgroup;
 };
 
-static inline void node_path(const struct node *n, char ret[512], const char *format, va_list ap)
+_printf_(3, 0) static inline void node_path(const struct node *n, char ret[512], const char *format,
+					    va_list ap)
 {
 	int used = snprintf(ret, 512, "%s/", n->dir);
 

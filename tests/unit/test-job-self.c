@@ -144,7 +144,8 @@ static void tell(const struct node *n, int to_fd)
 	    !source.same_pidns || job_find(&source, &told.subject, &facts) < 0)
 		_exit(3);
 	(void)strcpy(told.key, facts.key);
-	(void)strncpy(told.cgroup, facts.cgroup, sizeof told.cgroup - 1);
+	check(snprintf(told.cgroup, sizeof told.cgroup, "%s", facts.cgroup) <
+	      (int)sizeof told.cgroup);
 	if (write(to_fd, &told, sizeof told) != sizeof told)
 		_exit(4);
 	for (;;)
