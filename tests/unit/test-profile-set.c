@@ -141,7 +141,8 @@ TEST(files_that_are_none)
 	check(symlink("nowhere", at(0, "dangling.ini")) == 0);
 	check(symlink("loop.ini", at(0, "loop.ini")) == 0);
 	check(symlink("/dev/zero", at(0, "zero.ini")) == 0);
-	snprintf(address.sun_path, sizeof address.sun_path, "%s", at(0, "socket.ini"));
+	check(strlen(at(0, "socket.ini")) < sizeof address.sun_path);
+	strcpy(address.sun_path, at(0, "socket.ini"));
 	check(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0);
 	put(0, "with blank.ini", "[env]\nA=1\n");
 	put(0, "-dash.ini", "[env]\nA=1\n");
