@@ -17,6 +17,7 @@ common_libprofile_la_SOURCES = \
 	common/facts.c common/facts.h \
 	common/finding.c common/finding.h \
 	common/ini.c common/ini.h \
+	common/near.c common/near.h \
 	common/paths.c common/paths.h \
 	common/profile.c common/profile.h common/profile-internal.h \
 	common/profile-check.c \
@@ -129,6 +130,10 @@ check_PROGRAMS += tests/unit/test-profile-list
 TESTS += tests/unit/test-profile-list
 tests_unit_test_profile_list_SOURCES = tests/unit/test-profile-list.c tests/unit/test.h
 tests_unit_test_profile_list_LDADD = common/libprofile.la
+check_PROGRAMS += tests/unit/test-near
+TESTS += tests/unit/test-near
+tests_unit_test_near_SOURCES = tests/unit/test-near.c tests/unit/test.h
+tests_unit_test_near_LDADD = common/libprofile.la
 check_PROGRAMS += tests/unit/test-profile-names
 TESTS += tests/unit/test-profile-names
 tests_unit_test_profile_names_SOURCES = tests/unit/test-profile-names.c tests/unit/test.h

@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <limits.h>
 
+#include "common/near.h"
 #include "common/profile-internal.h"
 #include "common/util.h"
 
@@ -203,20 +204,26 @@ static int add_variable(struct profile *p, enum snapshot_rule rule, const struct
 	return profile_add_variable(p, &v);
 }
 
-static int unknown_key(struct profile *p, const struct ini_entry *e, const char *fix)
+/* KNOWN: the N keys of this section. */
+static int unknown_key(struct profile *p, const struct ini_entry *e, const char *const *known,
+		       size_t n, const char *fix)
 {
-	const char *key = ini_plain_key(e->key);
+	const char *key = ini_plain_key(e->key), *near = key ? near_match(key, known, n) : NULL;
 
 	return findings_add(&p->findings, FINDING_ERROR, e->line, e->column, "unknown-key", NULL,
-			    fix, "[%s] has no key %s", e->section, key ? key : "of that name");
+			    fix, "[%s] has no key %s%s%s%s", e->section, key ? key : "of that name",
+			    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 static int read_profile(struct profile *p, const struct ini_entry *e)
 {
+	static const char *const known[] = {"description", "inherits"};
+
 	if (streq(e->key, "description"))
 		return set_string(&p->description, e->value);
 	if (!streq(e->key, "inherits"))
-		return unknown_key(p, e, "known are: description, inherits");
+		return unknown_key(p, e, known, ARRAY_SIZE(known),
+				   "known are: description, inherits");
 	p->inherits_line = e->line;
 	p->inherits_column = e->value_column;
 	if (!snapshot_label_valid(e->value, strlen(e->value)))
@@ -250,10 +257,12 @@ static int read_root(struct profile *p, const struct ini_entry *e)
 
 static int read_toolkit(struct profile *p, const struct ini_entry *e)
 {
+	static const char *const known[] = {"root", "rule"};
+
 	if (streq(e->key, "root"))
 		return read_root(p, e);
 	if (!streq(e->key, "rule"))
-		return unknown_key(p, e, "known are: root, rule");
+		return unknown_key(p, e, known, ARRAY_SIZE(known), "known are: root, rule");
 	p->toolkit_rule_given = true;
 	p->toolkit_force = streq(e->value, "force");
 	if (p->toolkit_force || streq(e->value, "default"))
@@ -280,7 +289,7 @@ static int read_condition(struct profile *p, const struct ini_entry *e,
 		found = found || streq(e->key, known[i]);
 	if (!found)
 		return unknown_key(
-			p, e,
+			p, e, known, ARRAY_SIZE(known),
 			"known are: gpu.name, gpu.nvlink, gpu.count, gpu.memory, gpu.link, "
 			"gpu.compute_capability, gpu.pci, gpu.uuid, driver, nccl, cuda, "
 			"toolkit, torch, triton, kernel, arch, hostname");
@@ -337,6 +346,23 @@ static const struct section_kind *find_kind(const char *section)
 	return NULL;
 }
 
+/* What is no plain word is not shown: it may be anything that slipped between the brackets. */
+static int unknown_section(struct profile *p, const struct ini_section *s)
+{
+	const char *names[ARRAY_SIZE(kinds) + 1] = {[ARRAY_SIZE(kinds)] = together_kind.name};
+	const char *name = ini_plain_key(s->name), *near;
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		names[i] = kinds[i].name;
+	near = name ? near_match(name, names, ARRAY_SIZE(names)) : NULL;
+	return findings_add(&p->findings, FINDING_ERROR, s->line, 2, "unknown-section", NULL,
+			    "known are: profile, match, toolkit, env, env.force, env.unset, "
+			    "env.prepend, env.append, together NAME, require",
+			    "there is no %s%s%s%s%s%s", name ? "section [" : "such section",
+			    name ? name : "", name ? "]" : "", near ? "; did you mean [" : "",
+			    near ? near : "", near ? "]?" : "");
+}
+
 static int check_section(struct profile *p, const struct ini_section *s)
 {
 	const char *group = together_group(s->name);
@@ -353,10 +379,7 @@ static int check_section(struct profile *p, const struct ini_section *s)
 		return findings_add(&p->findings, FINDING_ERROR, s->line, 2, "bad-group", NULL,
 				    "write [together NAME] with letters, digits, _ . @ or -",
 				    "the group has no proper name");
-	return findings_add(&p->findings, FINDING_ERROR, s->line, 2, "unknown-section", NULL,
-			    "known are: profile, match, toolkit, env, env.force, env.unset, "
-			    "env.prepend, env.append, together NAME, require",
-			    "there is no such section");
+	return unknown_section(p, s);
 }
 
 int profile_read(struct profile *p, const char *bytes, size_t size)

@@ -388,6 +388,28 @@ TEST(unknown_keys)
 	check(finding(p, "unknown-section")->line == 10);
 }
 
+TEST(near_misses)
+{
+	_cleanup_(profile_freep) struct profile *p = parse("[evn]\nA=b\n");
+	_cleanup_(profile_freep) struct profile *q = parse("[ENV]\n[pass word]\n");
+	_cleanup_(profile_freep) struct profile *r = parse("[zzz]\n[profile]\nInherits=x\n");
+	_cleanup_(profile_freep) struct profile *s = parse("[toolkit]\nroots=/usr\n");
+	_cleanup_(profile_freep) struct profile *t = parse("[match]\ngpu.nmae=x\n");
+
+	check_streq(finding(p, "unknown-section")->message,
+		    "there is no section [evn]; did you mean [env]?");
+	check_streq(finding(q, "unknown-section")->message,
+		    "there is no section [ENV]; did you mean [env]?");
+	check_streq(q->findings.items[1].message, "there is no such section");
+	check_streq(finding(r, "unknown-section")->message, "there is no section [zzz]");
+	check_streq(finding(r, "unknown-key")->message,
+		    "[profile] has no key Inherits; did you mean inherits?");
+	check_streq(finding(s, "unknown-key")->message,
+		    "[toolkit] has no key roots; did you mean root?");
+	check_streq(finding(t, "unknown-key")->message,
+		    "[match] has no key gpu.nmae; did you mean gpu.name?");
+}
+
 /* A toolkit in a temporary directory, with the given tools. */
 static char toolkit[] = "/tmp/test-profile-XXXXXX";
 
