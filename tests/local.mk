@@ -2,12 +2,12 @@
 EXTRA_DIST += tests/fuzz/corpus tests/fuzz/replay.c tests/integration tests/data tests/gpu
 
 # Runs on an installed tree, so it is no part of `make check` (and of distcheck); ./dev test runs both.
-integration: all tests/integration/start-client
+integration: all tests/start-client
 	SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' PYTEST='$(PYTEST)' \
 		$(top_srcdir)/tests/integration/run.sh $(PYTEST_ARGS)
 .PHONY: integration
 
 # A program of libcudaenv's users, for the integration tests.
-check_PROGRAMS += tests/integration/start-client
-tests_integration_start_client_SOURCES = tests/integration/start-client.c
-tests_integration_start_client_LDADD = client/libclient.la
+check_PROGRAMS += tests/start-client
+tests_start_client_SOURCES = tests/start-client.c
+tests_start_client_LDADD = client/libclient.la

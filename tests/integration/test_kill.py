@@ -14,7 +14,7 @@ import time
 
 from node import SRC, clean_environ
 
-CLIENT = pathlib.Path(os.environ["BUILDDIR"]) / "tests/integration/start-client"
+CLIENT = pathlib.Path(os.environ["BUILDDIR"]) / "tests/start-client"
 SECONDS = float(os.environ.get("CUDAENV_KILL_SECONDS", "10"))
 RATE = float(os.environ.get("CUDAENV_KILL_RATE", "200"))
 CHILDREN = 4

@@ -12,7 +12,7 @@ import pytest
 
 from node import BROKER, CTL, PREFIX, SRC
 
-CLIENT = pathlib.Path(os.environ["BUILDDIR"]) / "tests/integration/start-client"
+CLIENT = pathlib.Path(os.environ["BUILDDIR"]) / "tests/start-client"
 UNITS = PREFIX / "lib/systemd/system"
 
 # Runs inside. Each step's output and status land in /result/NAME; the first line of a step names it.

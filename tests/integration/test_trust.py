@@ -13,7 +13,7 @@ import pytest
 
 from node import clean_environ, for_others, wait_until
 
-CLIENT = pathlib.Path(os.environ["BUILDDIR"]) / "tests/integration/start-client"
+CLIENT = pathlib.Path(os.environ["BUILDDIR"]) / "tests/start-client"
 USER, OTHER = 12345, 23456
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be other users")
 
