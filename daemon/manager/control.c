@@ -252,7 +252,8 @@ static const sd_bus_vtable vtable[] = {
 		SD_BUS_VTABLE_END,
 };
 
-/* FD is the bus's on success. */
+/* FD is the bus's on success. Descriptors are not taken: sd-bus 252 keeps those for ever whose
+ * number is not the one that the message says. */
 static int bus_open(struct client *c, int fd_take)
 {
 	sd_id128_t id;
@@ -263,6 +264,8 @@ static int bus_open(struct client *c, int fd_take)
 		r = sd_bus_new(&c->bus);
 	if (r >= 0)
 		r = sd_bus_set_server(c->bus, 1, id);
+	if (r >= 0)
+		r = sd_bus_negotiate_fds(c->bus, false);
 	if (r >= 0)
 		r = sd_bus_set_sender(c->bus, "org.cudaenv.Manager1");
 	if (r >= 0)

@@ -414,6 +414,24 @@ def message(serial, member):
     return header + bytes(-len(header) % 8)
 
 
+def test_descriptors_that_are_passed_are_not_kept(running):
+    """Wherever they come, and whatever the message says about them."""
+    fds = pathlib.Path(f"/proc/{running.process.pid}/fd")
+    before = len(list(fds.iterdir()))
+    with open("/dev/null") as f:
+        for auth in (b"", b"\0AUTH EXTERNAL\r\nDATA\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n"):
+            with connect(running) as s:
+                s.sendall(auth)
+                while auth and s.recv(4096).count(b"\r\n") < 3:
+                    pass
+                try:
+                    socket.send_fds(s, [message(1, b"List") if auth else b"\0AUTH"], [f.fileno()] * 100)
+                    s.recv(4096)
+                except ConnectionError:
+                    pass
+    wait_until(lambda: len(list(fds.iterdir())) <= before, "they are closed")
+
+
 def test_who_does_not_fetch_answers_is_sent_away(running):
     """The answers that wait for a client are few, whatever it asks."""
     for i in range(40):
