@@ -128,6 +128,23 @@ int paths_find(bool user, struct paths *ret)
 	return paths_init(false, ret);
 }
 
+char *paths_no_session(const struct paths *p)
+{
+	const char *given = secure_getenv("CUDAENV_RUNTIME_DIR");
+	char *advice, directory[64];
+
+	(void)snprintf(directory, sizeof directory, "/run/user/%u", (unsigned)geteuid());
+	if (!p->user || (given && given[0]) || environment_path("XDG_RUNTIME_DIR") ||
+	    access(directory, F_OK) == 0)
+		return NULL;
+	return asprintf(&advice,
+			"%s does not exist (no login session): export XDG_RUNTIME_DIR=DIR, a "
+			"directory of your own with mode 0700, in this and every later shell",
+			directory) < 0
+		       ? NULL
+		       : advice;
+}
+
 void paths_done(struct paths *p)
 {
 	free(p->runtime);

@@ -25,4 +25,7 @@ int paths_init(bool user, struct paths *ret);
 /* A tool's: the system's unless CUDAENV_RUNTIME_DIR is set, --user was given, or the system's
  * runtime directory is absent and the user's is there. */
 int paths_find(bool user, struct paths *ret);
+/* Where P is a user's whose runtime directory cannot be because nobody logged in (no
+ * XDG_RUNTIME_DIR, no /run/user/UID): what to do about it, malloc()ed. NULL: nothing to say. */
+char *paths_no_session(const struct paths *p);
 void paths_done(struct paths *p);

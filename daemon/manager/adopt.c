@@ -116,8 +116,8 @@ int switch_adopt(struct manager *m, struct active *ret)
 
 void switch_record_found(struct manager *m)
 {
-	static const struct change why = {
-		.action = "adopt", .uid = STATE_UID_UNKNOWN, .reason = "found in force"};
+	_cleanup_(freep) char *reason = NULL;
+	struct change why = {.action = "adopt", .uid = STATE_UID_UNKNOWN};
 	const struct active *a = &m->state->active;
 	struct active known = {.mode = MODE_OBSERVE};
 
@@ -132,6 +132,10 @@ void switch_record_found(struct manager *m)
 		if (e->to && digest_valid(e->to))
 			strcpy(known.digest, e->to);
 	}
+	if (asprintf(&reason, "was already in force in %s when cudaenvd started",
+		     m->paths.runtime) < 0)
+		reason = NULL;
+	why.reason = reason;
 	if (known.mode != a->mode)
 		(void)switch_record(m, &why,
 				    &(struct record){mode_name(a->mode), "node",
@@ -169,8 +173,10 @@ static void heal_snapshots(struct manager *m)
 
 int switch_heal(struct manager *m)
 {
-	static const struct change why = {
-		.action = "adopt", .uid = STATE_UID_UNKNOWN, .reason = "published by another hand"};
+	static const struct change why = {.action = "adopt",
+					  .uid = STATE_UID_UNKNOWN,
+					  .reason = "was put in force without cudaenvd: by off "
+						    "while it did not answer, or by hand"};
 	struct words complaints = {0};
 	struct active next;
 	int r;

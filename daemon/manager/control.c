@@ -214,7 +214,7 @@ static int call(struct client *c, const struct method *method, sd_bus_message *m
 	int r;
 
 	if (method->changes && !c->may_change)
-		return sd_bus_error_setf(error, ERROR_DENIED, "%s is for %s", method->name,
+		return sd_bus_error_setf(error, ERROR_DENIED, "only %s may do this",
 					 c->control->manager->user
 						 ? "root and who runs this cudaenvd"
 						 : "root and members of group " ADMIN_GROUP);

@@ -248,6 +248,7 @@ static int add_shown(struct manager *m, const char *name, const struct snapshot 
 
 	if (json_add_string(o, "profile", name) || json_add_string(o, "digest", s->digest) ||
 	    json_add_string(o, "rank_digest", v ? or_null(v->rank_digest) : NULL) ||
+	    json_add_string(o, "toolkit_root", s->toolkit_root) ||
 	    json_add_bool(o, "edited", is_edited(m, name)) || json_add_take(o, "variables", list))
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n_entries; i++)

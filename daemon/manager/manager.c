@@ -106,12 +106,16 @@ static int open_failed(int r, pid_t pid, const char *path)
 
 static int open_directories(struct manager *m)
 {
+	_cleanup_(freep) char *no_session = NULL;
 	struct words complaints = {0};
 	pid_t pid = 0;
 	int r;
 
 	r = publisher_open(m->paths.runtime, m->user, &m->publisher, &complaints, &pid);
 	say(&complaints);
+	no_session = r < 0 ? paths_no_session(&m->paths) : NULL;
+	if (no_session)
+		return log_error_errno(r, "%s", no_session);
 	if (r < 0)
 		return open_failed(r, pid, m->paths.runtime);
 	r = state_open(m->paths.state, &m->state, &complaints, &pid);

@@ -125,4 +125,27 @@ TEST(a_tool_finds_the_users)
 	check(rmdir(run) == 0 && rmdir(dir) == 0);
 }
 
+TEST(no_session)
+{
+	_cleanup_(paths_done) struct paths system = {0}, user = {0};
+	_cleanup_(freep) char *advice = NULL;
+	char directory[64];
+
+	clean();
+	setenv("HOME", "/home/a", 1);
+	check(paths_init(false, &system) == 0 && paths_init(true, &user) == 0);
+	check(!paths_no_session(&system));
+	snprintf(directory, sizeof directory, "/run/user/%u", (unsigned)geteuid());
+	advice = paths_no_session(&user);
+	check(!advice == (access(directory, F_OK) == 0));
+	check(!advice || (startswith(advice, directory) &&
+			  strstr(advice, " does not exist (no login session): export "
+					 "XDG_RUNTIME_DIR=DIR, ")));
+	setenv("XDG_RUNTIME_DIR", "/x/run", 1);
+	check(!paths_no_session(&user));
+	unsetenv("XDG_RUNTIME_DIR");
+	setenv("CUDAENV_RUNTIME_DIR", "/x/run", 1);
+	check(!paths_no_session(&user));
+}
+
 TEST_MAIN
