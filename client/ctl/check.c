@@ -7,6 +7,7 @@
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/jsonutil.h"
+#include "client/ctl/missing.h"
 #include "client/ctl/table.h"
 #include "common/profile.h"
 #include "common/util.h"
@@ -20,6 +21,7 @@ struct check {
 	size_t n_files;
 	size_t errors;
 	size_t warnings;
+	size_t advices;
 };
 
 static struct json_object *json_position(unsigned n)
@@ -71,6 +73,7 @@ static void take_findings(struct check *c, const struct findings *findings, cons
 	c->n_files++;
 	c->errors += findings->errors;
 	c->warnings += findings->warnings;
+	c->advices += findings->advices;
 	for (size_t i = 0; i < findings->n; i++) {
 		if (c->ctl->json)
 			json_object_array_add(c->findings, finding_json(&findings->items[i], file));
@@ -142,6 +145,21 @@ static bool is_file_name(const char *argument)
 	return strchr(argument, '/') || (n > 4 && streq(argument + n - 4, ".ini"));
 }
 
+static int take_missing(struct check *c, const char *argument)
+{
+	_cleanup_(findings_done) struct findings findings = {0};
+	_cleanup_(freep) char *message = missing_profile_message(c->ctl, argument),
+			      *fix = missing_profile_fix(c->ctl, argument);
+
+	if (!message || !fix)
+		return -ENOMEM;
+	if (findings_add(&findings, FINDING_ERROR, 0, 0, "unreadable", NULL, fix, "%s%s",
+			 is_file_name(argument) ? "there is no such file, and " : "", message) < 0)
+		return -ENOMEM;
+	take_findings(c, &findings, argument);
+	return 0;
+}
+
 static int check_argument(struct check *c, const struct profile_set *set, const char *argument)
 {
 	const struct profile *p;
@@ -153,11 +171,10 @@ static int check_argument(struct check *c, const struct profile_set *set, const 
 		take_findings(c, &p->findings, p->path);
 		return 0;
 	}
-	if (is_file_name(argument) || access(argument, F_OK) == 0)
+	/* NAME.ini that is no file here may be meant as the profile. */
+	if (strchr(argument, '/') || access(argument, F_OK) == 0)
 		return check_file(c, argument);
-	return take_unreadable(c, argument,
-			       "no profile has this name; cudaenvctl list shows what there is",
-			       -ENOENT);
+	return take_missing(c, argument);
 }
 
 static int finish(const struct check *c)
@@ -167,6 +184,7 @@ static int finish(const struct check *c)
 
 		json_object_object_add(o, "errors", json_object_new_int64((int64_t)c->errors));
 		json_object_object_add(o, "warnings", json_object_new_int64((int64_t)c->warnings));
+		json_object_object_add(o, "advices", json_object_new_int64((int64_t)c->advices));
 		json_object_object_add(o, "findings", json_object_get(c->findings));
 		json_print(o);
 	} else if (c->n_files == 0) {
@@ -177,12 +195,13 @@ static int finish(const struct check *c)
 		}
 		printf(".\n");
 	} else {
-		printf("%s%zu error%s, %zu warning%s in %zu profile%s.%s\n",
+		printf("%s%zu error%s, %zu warning%s, %zu advice%s in %zu profile%s.%s\n",
 		       colour_begin(c->errors ? COLOUR_BAD : COLOUR_GOOD), c->errors,
 		       c->errors == 1 ? "" : "s", c->warnings, c->warnings == 1 ? "" : "s",
-		       c->n_files, c->n_files == 1 ? "" : "s", colour_end());
+		       c->advices, c->advices == 1 ? "" : "s", c->n_files,
+		       c->n_files == 1 ? "" : "s", colour_end());
 	}
-	return c->errors > 0 ? CTL_BAD_NEWS : CTL_GOOD;
+	return c->errors > 0 || c->n_files == 0 ? CTL_BAD_NEWS : CTL_GOOD;
 }
 
 static int run_check(struct ctl *ctl, int argc, char *argv[])
@@ -215,8 +234,8 @@ const struct verb verb_check = {
 	.summary = "Errors and warnings in profiles, with the way out of each.",
 	.help = "PROFILE is a name in profiles.d, FILE a path or a name that ends in .ini,\n"
 		"- standard input. Without arguments: all profiles. Needs no daemon.\n"
-		"Findings are FILE:LINE:COL: severity: text. Errors give exit status 1,\n"
-		"warnings alone 0.",
+		"Findings are FILE:LINE:COL: severity: text. Errors give exit status 1, and so\n"
+		"does nothing to check; warnings alone 0.",
 	.max_arguments = -1,
 	.run = run_check,
 };

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "client/ctl/jsonutil.h"
+#include "client/ctl/missing.h"
 #include "client/ctl/published.h"
 #include "common/util.h"
 
@@ -168,7 +169,7 @@ int control_call(const char *socket, const char *method, const char *const *argu
 {
 	struct call call = {.want_reply = true, .ret = ret};
 
-	*ret = (struct control_result){0};
+	*ret = (struct control_result){.argument = arguments ? arguments[0] : NULL};
 	return exchange(socket, INTERFACE, method, arguments, usec, &call);
 }
 
@@ -186,12 +187,6 @@ void control_result_done(struct control_result *r)
 	free(r->error_name);
 	free(r->error_text);
 	*r = (struct control_result){0};
-}
-
-const char *ctl_start_hint(const struct ctl *ctl)
-{
-	return ctl->paths.user || secure_getenv("CUDAENV_RUNTIME_DIR") ? "cudaenvd --user"
-								       : "systemctl start cudaenvd";
 }
 
 /* State letter of /proc/PID/stat, 0: cannot be seen. */
@@ -244,43 +239,51 @@ static int error_timeout(struct ctl *ctl, const struct control_result *result)
 }
 
 /* An error that the manager gave: refused by it is an answer, everything else a failure. */
-static int error_remote(const struct control_result *result)
+static int error_remote(const struct ctl *ctl, const struct control_result *result)
 {
-	static const struct {
-		const char *name;
-		int status;
-		const char *way_out;
-	} known[] = {
-		{"NoSuchProfile", CTL_BAD_NEWS, "; cudaenvctl list shows what there is"            },
-		{"Invalid",       CTL_BAD_NEWS, "; cudaenvctl check tells more"                    },
-		{"Denied",        CTL_BAD_NEWS, "; root and members of the group cudaenv-admin may"},
-		{"Busy",          CTL_FAILED,   "; try again in a moment"                          },
-		{"Failed",        CTL_FAILED,   ""						 },
-	};
-	const char *name = startswith(result->error_name, ERROR_PREFIX);
+	const char *name = startswith(result->error_name, ERROR_PREFIX), *text = result->error_text,
+		   *profile = result->argument;
 
-	for (size_t i = 0; name && i < ARRAY_SIZE(known); i++)
-		if (streq(known[i].name, name))
-			return ctl_error(known[i].status, "%s%s", result->error_text,
-					 known[i].way_out);
-	if (streq(result->error_name, SD_BUS_ERROR_INVALID_ARGS))
-		return ctl_error(CTL_USAGE, "%s", result->error_text);
-	return ctl_error(CTL_FAILED, "cudaenvd answered %s: %s", result->error_name,
-			 result->error_text);
+	if (!name && streq(result->error_name, SD_BUS_ERROR_INVALID_ARGS))
+		return ctl_error(CTL_USAGE, "%s", text);
+	if (!name)
+		return ctl_error(CTL_FAILED, "cudaenvd answered %s: %s", result->error_name, text);
+	if (streq(name, "NoSuchProfile") && profile && profile[0])
+		return ctl_no_profile(ctl, profile);
+	if (streq(name, "NoSuchProfile"))
+		return ctl_error(CTL_BAD_NEWS, "%s; cudaenvctl%s list shows what there is", text,
+				 ctl_user_option(ctl));
+	if (streq(name, "Invalid"))
+		return ctl_error(CTL_BAD_NEWS,
+				 "profile %s has errors, the first is %s; cudaenvctl%s check %s "
+				 "shows all",
+				 profile ? profile : "", text, ctl_user_option(ctl),
+				 profile ? profile : "");
+	if (streq(name, "Denied"))
+		return ctl_error(CTL_BAD_NEWS, "%s: %s", ctl->verb ? ctl->verb->name : "cudaenvd",
+				 text);
+	return ctl_error(CTL_FAILED, "%s%s", text,
+			 streq(name, "Busy") ? "; try again in a moment" : "");
+}
+
+static int error_nobody(const struct ctl *ctl)
+{
+	_cleanup_(freep) char *advice = ctl_start_advice(ctl);
+
+	return ctl_error(CTL_FAILED, "cudaenvd is not running: nobody listens on %s; %s",
+			 ctl->paths.control, advice ? advice : "out of memory");
 }
 
 int ctl_call_error(struct ctl *ctl, int r, const struct control_result *result)
 {
 	switch (r) {
 	case -EREMOTEIO:
-		return error_remote(result);
+		return error_remote(ctl, result);
 	case -ETIMEDOUT:
 		return error_timeout(ctl, result);
 	case -ENOENT:
 	case -ECONNREFUSED:
-		return ctl_error(CTL_FAILED,
-				 "cudaenvd is not running: nobody listens on %s; start it with %s",
-				 ctl->paths.control, ctl_start_hint(ctl));
+		return error_nobody(ctl);
 	case -EINVAL:
 		return ctl_error(CTL_USAGE, "an argument is not text in UTF-8");
 	case -EACCES:

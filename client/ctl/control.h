@@ -18,7 +18,8 @@ struct control_result {
 	char *reply;      /* of success; UTF-8 */
 	char *error_name; /* of -EREMOTEIO: the manager answered with an error */
 	char *error_text;
-	pid_t peer; /* who made the listening socket; 0 unknown */
+	const char *argument; /* the call's first, the caller's; NULL none */
+	pid_t peer;           /* who made the listening socket; 0 unknown */
 };
 
 /* Calls INTERFACE.METHOD of the manager with the strings ARGUMENTS (NULL-terminated), within USEC.
@@ -38,5 +39,3 @@ int ctl_call(struct ctl *ctl, const char *method, const char *const *arguments,
 	     struct json_object **ret);
 /* The error line of a call that failed with R; returns the exit status. */
 int ctl_call_error(struct ctl *ctl, int r, const struct control_result *result);
-/* How a person starts this manager: "systemctl start cudaenvd". */
-const char *ctl_start_hint(const struct ctl *ctl);

@@ -12,6 +12,7 @@
 #include <stdarg.h>
 
 #include "client/ctl/text.h"
+#include "common/near.h"
 #include "common/util.h"
 
 #define OPTIONS_MAX 24
@@ -21,7 +22,7 @@ enum { OPT_HELP = 256, OPT_USER, OPT_JSON, OPT_DRY_RUN, OPT_REASON, OPT_VERSION,
 static const struct verb *const verbs[] = {
 	&verb_status,  &verb_list, &verb_show,   &verb_check,    &verb_on,
 	&verb_observe, &verb_off,  &verb_use,    &verb_rollback, &verb_history,
-	&verb_workers, &verb_exec, &verb_python,
+	&verb_workers, &verb_exec, &verb_python, &verb_help,
 };
 
 static void _printf_(2, 0) print_line(const char *prefix, const char *format, va_list ap)
@@ -140,6 +141,34 @@ static const struct verb *verb_find(const char *name)
 	return NULL;
 }
 
+static int unknown_verb(const char *name)
+{
+	const char *names[ARRAY_SIZE(verbs)], *near;
+
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+		names[i] = verbs[i]->name;
+	near = near_match(name, names, ARRAY_SIZE(names));
+	return ctl_error(CTL_USAGE, "unknown verb '%s'%s%s%s; see cudaenvctl --help", name,
+			 near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+}
+
+static int run_help(struct ctl *ctl, int argc, char *argv[])
+{
+	const struct verb *verb = argc > 0 ? verb_find(argv[0]) : NULL;
+
+	if (argc == 0)
+		return help();
+	return verb ? help_verb(verb) : unknown_verb(argv[0]);
+}
+
+const struct verb verb_help = {
+	.name = "help",
+	.arguments = "[VERB]",
+	.summary = "The text of --help, of a verb or of all.",
+	.max_arguments = 1,
+	.run = run_help,
+};
+
 /* What getopt_long() is given: the common options and the verb's own. */
 struct option_table {
 	struct option options[OPTIONS_MAX];
@@ -199,6 +228,25 @@ static int option_own(const struct verb *verb, int code)
 	return -EINVAL;
 }
 
+/* GIVEN: as it was written, maybe with =VALUE. CODE: ':' where the argument is missing. */
+static int wrong_option(const struct verb *verb, const struct option_table *table,
+			const char *given, int code)
+{
+	const char *names[OPTIONS_MAX], *near = NULL;
+	_cleanup_(freep) char *name = NULL;
+
+	for (size_t i = 0; i < table->n; i++)
+		names[i] = table->options[i].name;
+	if (code != ':' && startswith(given, "--"))
+		name = strndup(given + 2, strcspn(given + 2, "="));
+	if (name)
+		near = near_match(name, names, table->n);
+	return ctl_error(-1, "%s '%s'%s%s%s; see cudaenvctl %s%s--help",
+			 code == ':' ? "no argument for" : "unknown option", given,
+			 near ? " (did you mean --" : "", near ? near : "", near ? "?)" : "",
+			 verb ? verb->name : "", verb ? " " : "");
+}
+
 /* 0: go on, 1: help was asked for, 2: the version, negative: an error line was printed. */
 static int parse_options(struct ctl *ctl, int argc, char *argv[])
 {
@@ -223,9 +271,7 @@ static int parse_options(struct ctl *ctl, int argc, char *argv[])
 		else if (code == OPT_REASON)
 			ctl->reason = optarg;
 		else if (code == '?' || code == ':' || !verb || option_own(verb, code) < 0)
-			return ctl_error(-1, "%s '%s'; see cudaenvctl %s%s--help",
-					 code == ':' ? "no argument for" : "unknown option",
-					 argv[optind - 1], verb ? verb->name : "", verb ? " " : "");
+			return wrong_option(verb, &table, argv[optind - 1], code);
 	}
 	return asked;
 }
@@ -271,7 +317,6 @@ int ctl_main(int argc, char *argv[])
 		return ctl_error(CTL_USAGE, "no verb given; see cudaenvctl --help");
 	ctl.verb = verb_find(argv[optind]);
 	if (!ctl.verb)
-		return ctl_error(CTL_USAGE, "unknown verb '%s'; see cudaenvctl --help",
-				 argv[optind]);
+		return unknown_verb(argv[optind]);
 	return run_verb(&ctl, argc - optind, argv + optind);
 }

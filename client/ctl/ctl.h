@@ -66,7 +66,8 @@ struct verb {
 };
 
 extern const struct verb verb_status, verb_list, verb_show, verb_check, verb_on, verb_observe,
-	verb_off, verb_use, verb_rollback, verb_history, verb_workers, verb_exec, verb_python;
+	verb_off, verb_use, verb_rollback, verb_history, verb_workers, verb_exec, verb_python,
+	verb_help;
 
 /* main(), for tests as well. */
 int ctl_main(int argc, char *argv[]);

@@ -10,6 +10,7 @@
 #include <limits.h>
 
 #include "client/apply.h"
+#include "client/ctl/missing.h"
 #include "client/ctl/place.h"
 #include "common/util.h"
 
@@ -97,6 +98,15 @@ static void make_own_job(const struct published *p, const char *digest)
 		(void)decide_register(&p->runtime, place.subject.pidns, &d);
 }
 
+/* A profile that has errors is not published either, unless it had none before. */
+static int no_such(struct ctl *ctl, const char *name)
+{
+	_cleanup_(freep) char *fix = missing_profile_fix(ctl, name);
+
+	return ctl_error(CTL_BAD_NEWS, "no valid profile %s is published in %s; %s", name,
+			 ctl->paths.runtime, fix ? fix : "out of memory");
+}
+
 static int find_digest(struct ctl *ctl, const char *command, struct published *p,
 		       char ret[DIGEST_SIZE])
 {
@@ -118,10 +128,7 @@ static int find_digest(struct ctl *ctl, const char *command, struct published *p
 	if (digest_valid(arg_profile))
 		memcpy(ret, arg_profile, DIGEST_SIZE);
 	else if (published_digest(p, arg_profile, ret) < 0)
-		return ctl_error(
-			CTL_BAD_NEWS,
-			"no valid profile %s is published; cudaenvctl list shows what there is",
-			arg_profile);
+		return no_such(ctl, arg_profile);
 	return CTL_GOOD;
 }
 

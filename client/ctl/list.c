@@ -75,6 +75,22 @@ static int run_list(struct ctl *ctl, int argc, char *argv[])
 					: "no profile yet: write /etc/cudaenv/profiles.d/NAME.ini");
 }
 
+/* What the settings or an edited file did is cudaenvd's own doing. */
+static void cell_user(struct table *t, struct json_object *e)
+{
+	const char *user = json_string(e, "user"), *action = json_string(e, "action");
+	int64_t uid = json_number(e, "uid", -1);
+
+	if (user)
+		table_cell(t, user);
+	else if (uid >= 0)
+		table_cell_format(t, "%" PRId64, uid);
+	else
+		table_cell(t, action && (streq(action, "config") || streq(action, "apply"))
+				      ? "cudaenvd"
+				      : "unknown");
+}
+
 static int run_history(struct ctl *ctl, int argc, char *argv[])
 {
 	static const char *const headers[] = {"TIME", "USER", "ACTION", "SCOPE",
@@ -97,10 +113,7 @@ static int run_history(struct ctl *ctl, int argc, char *argv[])
 		struct json_object *e = json_object_array_get_idx(entries, i);
 
 		table_cell(&t, json_string(e, "time"));
-		if (json_string(e, "user") || json_number(e, "uid", -1) < 0)
-			table_cell(&t, json_string(e, "user"));
-		else
-			table_cell_format(&t, "%" PRId64, json_number(e, "uid", -1));
+		cell_user(&t, e);
 		table_cell(&t, json_string(e, "action"));
 		table_cell(&t, json_string(e, "scope"));
 		cell_short(&t, json_string(e, "from"));

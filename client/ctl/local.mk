@@ -9,6 +9,7 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/jsonutil.c client/ctl/jsonutil.h \
 	client/ctl/list.c \
 	client/ctl/mode.c \
+	client/ctl/missing.c client/ctl/missing.h \
 	client/ctl/off.c client/ctl/off.h \
 	client/ctl/place.c client/ctl/place.h \
 	client/ctl/published.c client/ctl/published.h \

@@ -5,8 +5,8 @@
 
 #include <sys/stat.h>
 
-#include "client/ctl/control.h"
 #include "client/ctl/jsonutil.h"
+#include "client/ctl/missing.h"
 #include "common/util.h"
 
 #define STATUS_FILE "status"
@@ -50,17 +50,17 @@ void published_done(struct published *p)
 
 int ctl_published(struct ctl *ctl, struct published *ret)
 {
+	_cleanup_(freep) char *advice = NULL;
 	const struct paths *paths = ctl_paths(ctl);
 	int r;
 
 	if (!paths)
 		return CTL_FAILED;
 	r = published_open(paths->runtime, ret);
+	advice = r == -ENOENT ? ctl_start_advice(ctl) : NULL;
 	if (r == -ENOENT)
-		return ctl_error(
-			CTL_FAILED,
-			"nothing is published in %s: cudaenvd has not run; start it with %s",
-			paths->runtime, ctl_start_hint(ctl));
+		return ctl_error(CTL_FAILED, "nothing is published in %s: cudaenvd has not run; %s",
+				 paths->runtime, advice ? advice : "out of memory");
 	if (r == -EPERM)
 		return ctl_error(CTL_FAILED,
 				 "%s is not believed: it must belong to root%s and be writable by "
@@ -74,16 +74,17 @@ int ctl_published(struct ctl *ctl, struct published *ret)
 int ctl_published_assign(struct ctl *ctl, struct published *ret)
 {
 	int status = ctl_published(ctl, ret);
+	_cleanup_(freep) char *advice = NULL;
 
 	if (status != CTL_GOOD || ret->assign)
 		return status;
-	return ctl_error(CTL_FAILED,
-			 "cannot use %s/assign: %s; start cudaenvd (%s): it writes a new one",
+	advice = ctl_start_advice(ctl);
+	return ctl_error(CTL_FAILED, "cannot use %s/assign: %s; cudaenvd writes a new one: %s",
 			 ret->path,
 			 ret->assign_error == -ENOENT    ? "it does not exist"
 			 : ret->assign_error == -EBADMSG ? "it is damaged"
 							 : strerror(-ret->assign_error),
-			 ctl_start_hint(ctl));
+			 advice ? advice : "out of memory");
 }
 
 /* An element of the status file's profiles, by one of its strings. */

@@ -6,10 +6,24 @@
 #include "client/ctl/control.h"
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/table.h"
+#include "common/profile.h"
 #include "common/util.h"
 
-static void variable_row(struct table *t, struct json_object *v)
+#define N_COLUMNS 5
+
+/* Marks the document: is the root of its [toolkit] on this node, as this process sees it? */
+static bool toolkit_absent(struct json_object *o)
 {
+	const char *root = json_string(o, "toolkit_root");
+	bool here = root && access(root, F_OK) == 0;
+
+	json_object_object_add(o, "toolkit_here", root ? json_object_new_boolean(here) : NULL);
+	return root && !here;
+}
+
+static void variable_row(struct table *t, struct json_object *v, bool absent)
+{
+	const char *group = json_string(v, "group");
 	const char *file = json_string(v, "file");
 	int64_t line = json_number(v, "line", 0);
 
@@ -20,21 +34,27 @@ static void variable_row(struct table *t, struct json_object *v)
 		table_cell_format(t, "%s:%" PRId64, file, line);
 	else
 		table_cell(t, file);
+	if (t->n_columns == N_COLUMNS)
+		table_cell(t, absent && group && streq(group, PROFILE_TOOLKIT_GROUP)
+				      ? "not on this node"
+				      : NULL);
 }
 
 static int run_show(struct ctl *ctl, int argc, char *argv[])
 {
-	static const char *const headers[] = {"VARIABLE", "RULE", "VALUE", "FROM", NULL};
+	const char *headers[N_COLUMNS + 1] = {"VARIABLE", "RULE", "VALUE", "FROM", "NOTE"};
 	const char *const arguments[] = {argc > 0 ? argv[0] : "", NULL};
 	_cleanup_(json_putp) struct json_object *o = NULL;
 	_cleanup_(table_done) struct table t = {0};
 	struct json_object *variables;
 	const char *name, *digest;
+	bool absent;
 	int r;
 
 	r = ctl_call(ctl, "Show", arguments, &o);
 	if (r != CTL_GOOD)
 		return r;
+	absent = toolkit_absent(o);
 	if (ctl->json) {
 		json_print(o);
 		return CTL_GOOD;
@@ -48,9 +68,12 @@ static int run_show(struct ctl *ctl, int argc, char *argv[])
 		print_escaped(name ? name : "?");
 		printf(", snapshot %s\n\n", digest ? digest : "none");
 	}
+	/* People need not see a column without a word. */
+	if (ctl_terminal() && !absent)
+		headers[N_COLUMNS - 1] = NULL;
 	table_init(&t, headers);
 	for (size_t i = 0; variables && i < json_object_array_length(variables); i++)
-		variable_row(&t, json_object_array_get_idx(variables, i));
+		variable_row(&t, json_object_array_get_idx(variables, i), absent);
 	if (table_print(&t, stdout, ctl_terminal()) < 0)
 		return ctl_error(CTL_FAILED, "out of memory");
 	if (t.n_cells == 0)
@@ -62,7 +85,10 @@ const struct verb verb_show = {
 	.name = "show",
 	.arguments = "[PROFILE]",
 	.summary = "A profile's variables, each with its rule, file and line.",
-	.help = "Without PROFILE: the one in use. Inherited variables show the file they stand in.",
+	.help = "Without PROFILE: the one in use. Inherited variables show the file they stand "
+		"in.\n"
+		"not on this node: the root of the profile's [toolkit] is not here, and its\n"
+		"variables are set only where a process sees it.",
 	.max_arguments = 1,
 	.run = run_show,
 };

@@ -12,6 +12,7 @@
 
 #include "client/ctl/control.h"
 #include "client/ctl/jsonutil.h"
+#include "client/ctl/missing.h"
 #include "client/ctl/table.h"
 #include "client/ctl/workers.h"
 #include "common/util.h"
@@ -113,19 +114,21 @@ static char *default_profile(const struct status *s)
 static int verdict_dead(struct ctl *ctl, struct status *s, char **ret)
 {
 	const char *mode = s->published.assign ? mode_name(s->published.assign->mode) : NULL;
+	_cleanup_(freep) char *advice = ctl_start_advice(ctl);
 
 	s->code = CTL_BAD_NEWS;
+	if (!advice)
+		return -1;
 	if (!s->have_published)
 		return asprintf(ret,
 				"cudaenvd is not running, and nothing is published in %s (%s); "
-				"start it with %s",
-				ctl->paths.runtime, strerror(-s->published_error),
-				ctl_start_hint(ctl));
-	return asprintf(ret, "cudaenvd is not running%s%s; %s%s; start it with %s",
+				"%s",
+				ctl->paths.runtime, strerror(-s->published_error), advice);
+	return asprintf(ret, "cudaenvd is not running%s%s; %s%s; %s",
 			s->since[0] ? ": its last word is of " : "", s->since,
 			mode ? "starts still go by what it published, mode "
 			     : "no rules are published",
-			mode ? mode : "", ctl_start_hint(ctl));
+			mode ? mode : "", advice);
 }
 
 /* Without a profile for all: is there a rule that gives one to some? */
@@ -311,6 +314,9 @@ static int print_status(const struct status *s, struct json_object *o)
 	row_number(&t, "Workers", o, "processes");
 	row_number(&t, "Jobs", o, "jobs");
 	row(&t, "Last error", error);
+	/* There may be two of them, the system's and one's own. */
+	if (ctl_terminal())
+		row(&t, "Directory", s->published.path);
 	return table_print(&t, stdout, ctl_terminal());
 }
 

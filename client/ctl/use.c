@@ -4,6 +4,7 @@
 
 #include "client/ctl/control.h"
 #include "client/ctl/jsonutil.h"
+#include "client/ctl/missing.h"
 #include "client/ctl/stays.h"
 #include "client/ctl/table.h"
 #include "common/util.h"
@@ -109,11 +110,13 @@ static int dry_use(struct ctl *ctl, const char *name)
 		return r;
 	to = find_profile(list, name);
 	if (!to)
-		return ctl_error(CTL_BAD_NEWS, "no profile %s; cudaenvctl list shows what there is",
-				 name);
+		return ctl_no_profile(ctl, name);
 	if (!json_true(to, "valid"))
-		return ctl_error(CTL_BAD_NEWS, "%s has errors; cudaenvctl check %s shows them",
-				 json_string(to, "path") ? json_string(to, "path") : name, name);
+		return ctl_error(
+			CTL_BAD_NEWS,
+			"profile %s has errors, the first is %s; cudaenvctl%s check %s shows all",
+			name, json_string(to, "error") ? json_string(to, "error") : "not known",
+			ctl_user_option(ctl), name);
 	/* use applies what the file says now; what is in force may be older. */
 	digest = json_string(to, "file_digest");
 	return dry_answer(ctl, &p, "use", status, name,

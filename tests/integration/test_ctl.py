@@ -9,10 +9,10 @@ import subprocess
 import sys
 
 import pytest
-from conftest import CTL, PCIE8, PREFIX, SRC, clean_environ, wait_until
+from conftest import CTL, MANAGER, PCIE8, PREFIX, SRC, clean_environ, wait_until
 from node import for_others
 
-VERBS = "status list show check on observe off use rollback history workers exec python".split()
+VERBS = "status list show check on observe off use rollback history workers exec python help".split()
 CHANGING = "on observe off use rollback".split()
 NEEDS_MANAGER = [["list"], ["show"], ["history"], ["use", "base"], ["rollback"], ["on"], ["observe"]]
 LIBRARY = PREFIX / "lib/libcudaenv.so.0"
@@ -116,6 +116,28 @@ def test_wrong_usage(arguments):
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("cudaenvctl: ") and done.stderr.count("\n") == 1
+
+
+def test_help_as_a_verb():
+    assert run("help").stdout == run("--help").stdout
+    for verb in VERBS:
+        assert run("help", verb).stdout == run(verb, "--help").stdout
+    assert run("help", "statsu").returncode == 2
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["statsu"], "unknown verb 'statsu' (did you mean status?); see cudaenvctl --help"),
+    (["help", "statsu"], "unknown verb 'statsu' (did you mean status?); see cudaenvctl --help"),
+    (["nonsense"], "unknown verb 'nonsense'; see cudaenvctl --help"),
+    (["use", "a", "--dry-rnu"], "unknown option '--dry-rnu' (did you mean --dry-run?); see cudaenvctl use --help"),
+    (["use", "a", "--raeson=x"], "unknown option '--raeson=x' (did you mean --reason?); see cudaenvctl use --help"),
+    (["--usr", "status"], "unknown option '--usr' (did you mean --user?); see cudaenvctl --help"),
+    (["workers", "-q"], "unknown option '-q'; see cudaenvctl workers --help"),
+    (["use", "a", "--reason"], "no argument for '--reason'; see cudaenvctl use --help"),
+])
+def test_what_was_meant(arguments, message):
+    done = run(*arguments)
+    assert done.returncode == 2 and done.stderr == f"cudaenvctl: {message}\n"
 
 
 def test_options_may_stand_anywhere(node):
@@ -232,8 +254,12 @@ def test_bad_news_of_profiles(two):
         assert "nothere" in done.stderr and done.stdout == ""
     two.profile("bad", "[env]\nA=b\nA=c\n")
     done = two.ctl("use", "bad", ok=1)
-    assert f"{two.profiles}/bad.ini:3" in done.stderr
-    two.ctl("use", "bad", "--dry-run", ok=1)
+    first = f"cudaenvctl: profile bad has errors, the first is {two.profiles}/bad.ini:3:1: error: "
+    way = "; cudaenvctl check bad shows all\n"
+    assert done.stderr.startswith(first) and done.stderr.endswith(way)
+    for arguments in ["use", "bad", "--dry-run"], ["show", "bad"]:
+        done = two.ctl(*arguments, ok=1)
+        assert done.stderr.startswith(first) and done.stderr.endswith(way)
     assert two.json("status")["active"] == "base"
 
 
@@ -292,6 +318,30 @@ def test_use_rollback_and_history(two):
     assert "the new \\u{2028} tuning" in two.ctl("history").stdout
 
 
+def test_history_of_what_nobody_saw(two):
+    wait_until(lambda: two.json("status")["running"], "it answers")
+    two.stop(signal.SIGKILL)
+    two.ctl("off")
+    shutil.rmtree(two.state)
+    two.start()
+    rows = [line.split("\t") for line in two.ctl("history").stdout.splitlines()]
+    assert rows and {(r[1], r[2]) for r in rows} <= {("unknown", "adopt"), ("unknown", "off")}
+    assert {r[6] for r in rows} == {f"was already in force in {two.run} when cudaenvd started"}
+
+
+def test_show_marks_a_toolkit_that_is_not_here(two):
+    two.profile("cuda", f"[toolkit]\nroot = {two.root}/cuda\n[env]\nA = b\n")
+    wait_until(lambda: [p for p in two.json("list")["profiles"] if p["name"] == "cuda"], "it is seen")
+    shown = two.json("show", "cuda")
+    assert shown["toolkit_root"] == f"{two.root}/cuda" and shown["toolkit_here"] is False
+    notes = {r[0]: r[4] for r in (line.split("\t") for line in two.ctl("show", "cuda").stdout.splitlines())}
+    assert notes.pop("A") == "-" and notes["CUDA_HOME"] and set(notes.values()) == {"not on this node"}
+    (two.root / "cuda").mkdir()
+    assert "not on this node" not in two.ctl("show", "cuda").stdout
+    assert two.json("show", "cuda")["toolkit_here"] is True
+    assert two.json("show", "base")["toolkit_here"] is None
+
+
 def test_modes(two):
     for mode, before in ("observe", "on"), ("off", "observe"), ("on", "off"):
         dry = two.json(mode, "--dry-run")
@@ -308,8 +358,9 @@ def test_modes(two):
 
 
 def test_check_files_names_and_stdin(two):
-    assert two.json("check") == {"errors": 0, "warnings": 0, "findings": []}
-    assert "0 errors, 0 warnings in 2 profiles." in two.ctl("check").stdout
+    nothing = two.json("check")
+    assert {k: nothing[k] for k in ("errors", "warnings", "findings")} == {"errors": 0, "warnings": 0, "findings": []}
+    assert "0 errors, 0 warnings, 0 advices in 2 profiles." in two.ctl("check").stdout
     two.ctl("check", "base", "pcie8")
 
     bad = two.root / "bad.ini"
@@ -338,6 +389,74 @@ def test_check_what_is_not_there(two):
         done = two.json("check", argument, ok=1)
         assert done["findings"][0]["rule"] == "unreadable" and done["findings"][0]["line"] is None
         assert argument in two.ctl("check", argument, ok=1).stdout
+
+
+def test_check_sums_advices(two):
+    two.variables("late", LD_PRELOAD="/usr/lib/libx.so", PYTHONHASHSEED="7")
+    assert two.ctl("check", "late").stdout.endswith("\n0 errors, 0 warnings, 2 advices in 1 profile.\n")
+    assert two.json("check", "late")["advices"] == 2
+
+
+def test_check_with_nothing_to_check(node):
+    assert node.ctl("check", ok=1).stdout == f"No profile to check in {node.profiles}.\n"
+    assert node.json("check", ok=1)["findings"] == []
+    (node.profiles / "masked.ini").symlink_to("/dev/null")
+    node.ctl("check", ok=1)
+
+
+def test_an_unknown_profile(two):
+    """Where was looked, and the way out: the list, without .ini, without a directory."""
+    looked = f"no profile nothere in {two.profiles}"
+    finding, = two.json("check", "nothere", ok=1)["findings"]
+    assert (finding["message"], finding["fix"]) == (looked, "cudaenvctl list shows what there is")
+    for arguments in ["use", "nothere"], ["use", "nothere", "--dry-run"], ["show", "nothere"]:
+        done = two.ctl(*arguments, ok=1)
+        assert done.stderr == f"cudaenvctl: {looked}; cudaenvctl list shows what there is\n"
+    for name, way in ("base.ini", "leave out .ini: "), (f"{two.profiles}/base.ini", "leave out .ini: "), \
+            ("./base", "leave out the directory: "):
+        assert two.ctl("use", name, ok=1).stderr.endswith(f"; {way}cudaenvctl use base\n")
+    finding, = two.json("check", "base.ini", ok=1)["findings"]
+    assert finding["message"].startswith("there is no such file, and no profile base.ini in ")
+    assert finding["fix"] == "leave out .ini: cudaenvctl check base"
+    assert two.ctl("exec", "-p", "base.ini", "true", ok=1).stderr.endswith("; leave out .ini: cudaenvctl exec -p base\n")
+
+
+def test_a_profile_that_ones_own_cudaenvd_has(tmp_path):
+    """The system is meant, and --user would find it."""
+    profiles = tmp_path / "config/cudaenv/profiles.d"
+    profiles.mkdir(parents=True)
+    (profiles / "mine-alone.ini").write_text("[env]\nA=b\n")
+    env = clean_environ(XDG_CONFIG_HOME=tmp_path / "config", XDG_STATE_HOME=tmp_path, XDG_RUNTIME_DIR=tmp_path)
+    done = subprocess.run([CTL, "check", "mine-alone"], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "/etc/cudaenv/profiles.d, /run/cudaenv/profiles.d, /usr/lib/cudaenv/profiles.d" in done.stdout
+    assert "fix: yours: --user\n" in done.stdout
+    done = subprocess.run([CTL, "--user", "check", "mine-alone"], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    done = subprocess.run([CTL, "--user", "check", "mine-alone.ini"], env=env, capture_output=True, text=True, timeout=60,
+                          cwd="/")
+    assert done.returncode == 1 and "fix: leave out .ini: cudaenvctl --user check mine-alone\n" in done.stdout
+
+
+def test_no_login_session(tmp_path):
+    uid = 54321
+    assert not os.path.exists(f"/run/user/{uid}")
+    way = f"/run/user/{uid} does not exist (no login session): export XDG_RUNTIME_DIR=DIR, a directory of your own with mode 0700, " \
+        "in this and every later shell"
+    for command in [for_others(MANAGER), "--user"], [for_others(MANAGER)]:
+        done = subprocess.run(command, env=clean_environ(HOME="/tmp/nobody-has-this"), user=uid, group=uid, extra_groups=[],
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1 and way in done.stderr and "Permission denied" not in done.stderr
+    for verb in "status", "list", "workers", "on":
+        done = subprocess.run([for_others(CTL), "--user", verb], env=clean_environ(HOME="/tmp/nobody-has-this"), user=uid,
+                              group=uid, extra_groups=[], capture_output=True, text=True, timeout=60)
+        assert done.returncode == (1 if verb == "status" else 3) and way in done.stdout + done.stderr
+
+
+def test_status_on_a_terminal_says_where(two):
+    done = subprocess.run(["script", "-qec", f"{CTL} status", "/dev/null"], env=two.environ(TERM="dumb"), capture_output=True,
+                          text=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert [line.split() for line in done.stdout.splitlines()][-1] == ["Directory", str(two.run)]
+    assert "Directory" not in two.ctl("status").stdout
 
 
 def test_check_needs_no_daemon(node):
@@ -497,6 +616,7 @@ def test_ordinary_users_see_their_own(two):
             done = subprocess.run([for_others(CTL), *arguments], env=two.environ(), user=65534, group=65534, extra_groups=[],
                                   capture_output=True, text=True, timeout=60)
             assert done.returncode == 1 and done.stdout == "", (arguments, done.stderr)
+            assert done.stderr == f"cudaenvctl: {arguments[0]}: only root and who runs this cudaenvd may do this\n"
         s = two.json("status")
         assert s["mode"] == "on" and s["active"] == "base"
 
