@@ -198,7 +198,36 @@ static int find_file(const char *exe, char **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
-/* Follows links; an ELF program, or -ENOEXEC. */
+/* A venv's or base's directory given in the interpreter's place: proposes the one in it. */
+static int refuse_directory(const char *path, char why[PYEXE_WHY_SIZE])
+{
+	static const char *const names[] = {"bin/python3", "bin/python", "bin/pypy3", "python3"};
+	size_t n = strlen(path);
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		_cleanup_(freep) char *proposal = NULL;
+
+		if (asprintf(&proposal, "%.*s/%s", (int)n, path, names[i]) < 0) {
+			proposal = NULL;
+			return -ENOMEM;
+		}
+		if (is_regular(proposal))
+			return refuse(-ENOEXEC, why, "%s is a directory: give %s", path, proposal);
+	}
+	return refuse(-ENOEXEC, why, "%s is a directory, not a Python interpreter", path);
+}
+
+/* The one word of a program that is not run on whether it is a Python. */
+static bool named_python(const char *binary)
+{
+	const char *name = base_name(binary);
+
+	return startswith(name, "python") || startswith(name, "pypy");
+}
+
+/* Follows links; an ELF program with the name of a Python, or -ENOEXEC. */
 static int find_binary(const char *exe, char **ret, char why[PYEXE_WHY_SIZE])
 {
 	_cleanup_(freep) char *binary = realpath(exe, NULL);
@@ -207,6 +236,8 @@ static int find_binary(const char *exe, char **ret, char why[PYEXE_WHY_SIZE])
 
 	if (!binary)
 		return refuse(-errno, why, "%s: %s", exe, strerror(errno));
+	if (is_directory(binary))
+		return refuse_directory(exe, why);
 	if (!is_regular(binary))
 		return refuse(-ENOEXEC, why, "%s is not a file", exe);
 	fd = open(binary, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -220,6 +251,11 @@ static int find_binary(const char *exe, char **ret, char why[PYEXE_WHY_SIZE])
 			      exe, exe);
 	if (memcmp(magic, "\177ELF", 4) != 0)
 		return refuse(-ENOEXEC, why, "%s is not a program", exe);
+	if (!named_python(binary) && named_python(exe))
+		return refuse(-ENOEXEC, why, "%s is not a Python interpreter, but a link to %s",
+			      exe, binary);
+	if (!named_python(binary))
+		return refuse(-ENOEXEC, why, "%s is not a Python interpreter", exe);
 	*ret = TAKE_PTR(binary);
 	return 0;
 }
@@ -477,6 +513,8 @@ static int find(const char *exe, struct pyexe *p, char why[PYEXE_WHY_SIZE])
 	struct stat st;
 	int r = find_file(exe, &p->exe);
 
+	if (r == -ENOENT && *exe && is_directory(exe))
+		return refuse_directory(exe, why);
 	if (r == -ENOENT)
 		return refuse(r, why, "%s: no such interpreter in PATH", exe);
 	if (r == 0)

@@ -45,7 +45,8 @@ bool pyexe_version_parse(const char *name, struct pyexe_version *ret);
 void pyexe_version_format(const struct pyexe_version *v, char ret[PYEXE_VERSION_SIZE]);
 
 /* EXE is a path, or a name to be found in PATH. 0; -ENOENT no such file; -ENOEXEC no interpreter (a
- * script, no standard library above it, Python 2); -ENOTUNIQ which version cannot be told; other
+ * script, a directory, a file whose name does not begin with python or pypy, no standard library
+ * above it, Python 2); -ENOTUNIQ which version cannot be told; other
  * errno. WHY then gets a sentence. */
 int pyexe_find(const char *exe, struct pyexe *ret, char why[PYEXE_WHY_SIZE]);
 void pyexe_done(struct pyexe *p);

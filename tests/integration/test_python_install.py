@@ -330,7 +330,7 @@ def test_without_python_it_only_plans(place, base):
 
 
 def test_names_of_the_interpreter(place, base):
-    """Links from elsewhere, relative paths, PATH, a name without a version; scripts and others are refused."""
+    """Links from elsewhere, relative paths, PATH, a name without a version."""
     link = place.root / "mypython"
     link.symlink_to(base)
     answer = place.json("python", "install", "--python", link)
@@ -339,19 +339,47 @@ def test_names_of_the_interpreter(place, base):
     done = subprocess.run([CTL, "python", "status", "--python", "./python3", "--json"], cwd=base.parent, capture_output=True,
                           env=clean_environ(CUDAENV_RUNTIME_DIR=place.published.path))
     assert json.loads(done.stdout)["pythons"][0]["hooks"][0]["state"] == "installed"
-    plain = place.root / "python/bin/interpreter"
+    plain = place.root / "python/bin/python-of-ours"
     shutil.copy2(os.path.realpath(base), plain)
     assert place.json("python", "status", "--python", plain)["pythons"][0]["version"] == pythons.ALL[-1].xy
+
+
+def test_what_is_no_interpreter_is_refused(place, base):
+    """By the name of the file at the end of all links: other programs of a prefix have its standard library above them, too."""
+    for name in ("ls", "perl", "bash", "true"):
+        program = pathlib.Path("/bin") / name
+        if not program.exists():
+            continue
+        done = place.ctl("python", "install", "--python", program, ok=2)
+        assert f"{program} is not a Python interpreter\n" in done.stderr.decode()
+        beside = shutil.copy2(program, place.root / "python/bin" / name)
+        assert b"not a Python" in place.ctl("python", "status", "--python", beside, ok=2).stderr
+        assert b"not a Python" in place.ctl("python", "remove", "--python", name, ok=2).stderr
+    link = place.root / "python/bin/python3.98"
+    link.symlink_to("true")
+    assert f"but a link to {place.root}/python/bin/true" in place.ctl("python", "install", "--python", link, ok=2).stderr.decode()
     script = place.root / "shim"
     script.write_text("#!/bin/sh\nexec python3 \"$@\"\n")
     script.chmod(0o755)
     assert b"script" in place.ctl("python", "install", "--python", script, ok=2).stderr
-    assert place.ctl("python", "install", "--python", "/bin/true", ok=2)
     assert place.ctl("python", "install", "--python", place.root / "nowhere", ok=2)
     assert place.ctl("python", "install", "--python", place.root, ok=2)
     assert place.ctl("python", "sideways", "--python", base, ok=2)
     assert place.ctl("python", "install", "--python", base, "--method", "ptth", ok=2)
     assert place.ctl("python", "install", "--python", base, "--runtime-dir", "relative", ok=2)
+
+
+def test_a_directory_in_place_of_the_interpreter(place, venv):
+    """What was meant is proposed; also for a name without '/'."""
+    directory = place.root / "python"
+    for given in (f"{directory}", f"{directory}/", f"{directory}/bin/..", "python"):
+        done = subprocess.run([CTL, "python", "install", "--python", given], cwd=place.root, capture_output=True, text=True,
+                              env=clean_environ(CUDAENV_RUNTIME_DIR=place.published.path, PATH=place.root))
+        assert done.returncode == 2
+        assert f"is a directory: give {given.rstrip('/')}/bin/python3\n" in done.stderr
+    assert f"give {directory}/bin/python3" in place.ctl("python", "install", "--python", f"{directory}/bin", ok=2).stderr.decode()
+    assert b"not a Python" in place.ctl("python", "install", "--python", place.root, ok=2).stderr
+    assert place.ctl("python", "install", "--python", "", ok=2)
 
 
 def test_two_versions_in_one_prefix(place, base):
@@ -361,7 +389,7 @@ def test_two_versions_in_one_prefix(place, base):
     (library / "os.py").write_text("")
     (place.root / "python/bin/python3.99").symlink_to("/bin/true")
     assert place.json("python", "install", "--python", base)["path"] == str(zip_place(place))
-    done = place.ctl("python", "status", "--python", shutil.copy2("/bin/true", place.root / "python/bin/other"), ok=2)
+    done = place.ctl("python", "status", "--python", shutil.copy2("/bin/true", place.root / "python/bin/python"), ok=2)
     assert b"several versions" in done.stderr
 
 

@@ -169,6 +169,10 @@ TEST(unclear)
 	check(find("usr/bin/script", &p) == -ENOEXEC);
 	put("usr/bin/text", "x", 0755);
 	check(find("usr/bin/text", &p) == -ENOEXEC);
+	program("usr/bin/ls");
+	link_to("ls", "usr/bin/python3.8");
+	check(find("usr/bin/ls", &p) == -ENOEXEC);
+	check(find("usr/bin/python3.8", &p) == -ENOEXEC);
 	check(find("usr/bin", &p) == -ENOEXEC);
 	check(find("usr/bin/none", &p) == -ENOENT);
 	check(!p.exe);
