@@ -131,9 +131,12 @@ static int choose_method(const struct pyexe *exe, enum pyhook_method *ret, char 
 	return r;
 }
 
-/* The directory that a hook must know: none of those where a client looks anyway. */
+/* The directory that a hook must know: not the system's, where a client looks anyway. One's own
+ * default comes after that, so it is recorded where it was asked for; where it was only found,
+ * since there is none of the system yet, it is not. */
 static int recorded_directory(struct ctl *ctl, const char **ret)
 {
+	bool asked = ctl->user || arg_runtime_dir || secure_getenv("CUDAENV_RUNTIME_DIR");
 	const char *directory = arg_runtime_dir;
 	char own[64];
 
@@ -149,7 +152,7 @@ static int recorded_directory(struct ctl *ctl, const char **ret)
 		return ctl_error(CTL_USAGE, "%s is no absolute path: the hook is to look there",
 				 directory);
 	(void)snprintf(own, sizeof own, "/run/user/%u/cudaenv", (unsigned)geteuid());
-	if (!streq(directory, RUNTIME_DIR_DEFAULT) && !streq(directory, own))
+	if (!streq(directory, RUNTIME_DIR_DEFAULT) && (asked || !streq(directory, own)))
 		*ret = directory;
 	return CTL_GOOD;
 }
@@ -177,7 +180,7 @@ static void say_notes(const struct pyexe *exe, const struct pyhook *hook)
 }
 
 static void say_installed(struct ctl *ctl, const struct pyexe *exe, const struct pyhook *hook,
-			  bool changed)
+			  const char *runtime_dir, bool changed)
 {
 	char version[16];
 
@@ -191,6 +194,11 @@ static void say_installed(struct ctl *ctl, const struct pyexe *exe, const struct
 	       : hook->method == PYHOOK_DIRECTORY
 		       ? "the base and all its venvs"
 		       : "the base, and venvs that see its site-packages");
+	if (runtime_dir) {
+		fputs("It looks first in ", stdout);
+		print_escaped(runtime_dir);
+		puts(".");
+	}
 	if (!ctl->dry_run)
 		puts("Processes have their profile from their next start on.");
 }
@@ -227,7 +235,7 @@ static int install(struct ctl *ctl, const struct pyexe *exe)
 		json_object_object_add(o, "note", json_text(hook.compiled ? NULL : hook.note));
 		json_print(o);
 	} else
-		say_installed(ctl, exe, &hook, r == 1);
+		say_installed(ctl, exe, &hook, options.runtime_dir, r == 1);
 	return CTL_GOOD;
 }
 

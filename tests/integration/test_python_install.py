@@ -426,7 +426,7 @@ def test_odd_names_of_the_recorded_directory(place, venv, name):
 
 
 def test_recorded_directory(place, base):
-    """--runtime-dir before the environment of the installation; the default ones are not recorded."""
+    """--runtime-dir before the environment of the installation; the system's is not recorded."""
     place.ctl("python", "install", "--python", base, "--runtime-dir", "/nowhere")
     assert place.show(base) == {}
     assert hook_of(place, base)["runtime_dir"] == "/nowhere"
@@ -435,6 +435,53 @@ def test_recorded_directory(place, base):
     place.ctl("python", "install", "--python", base, "--runtime-dir", "/run/cudaenv")
     assert hook_of(place, base)["runtime_dir"] is None
     assert place.show(base, CUDAENV_RUNTIME_DIR=place.published.path) == VARIABLES
+
+
+@pytest.mark.parametrize("kind", ["base", "venv"])
+@pytest.mark.parametrize("before", [[], ["--runtime-dir", "/nowhere"]], ids=["none", "another"])
+def test_ones_own_directory_is_recorded(place, kind, before):
+    """Also the default one, which comes after the system's; a hook that has another or none is replaced."""
+    exe, own = make(place, pythons.ALL[-1], kind), f"/run/user/{os.geteuid()}/cudaenv"
+    if not before:
+        before = ["--runtime-dir", "/run/cudaenv"]
+    place.ctl("python", "install", "--python", exe, *before)
+    assert hook_of(place, exe)["runtime_dir"] in (None, "/nowhere")
+    for arguments, directory in ((["--user"], own), (["--runtime-dir", own], own), (["--user"], "/elsewhere/cudaenv")):
+        env = clean_environ(HOME=place.root)
+        if directory != own:
+            env["XDG_RUNTIME_DIR"] = "/elsewhere"
+        for changed in (arguments != ["--runtime-dir", own], False):
+            done = subprocess.run([CTL, "python", "install", "--python", exe, "--json", *arguments], env=env, capture_output=True)
+            answer = json.loads(done.stdout)
+            assert (answer["changed"], answer["runtime_dir"]) == (changed, directory)
+            assert (hook_of(place, exe)["runtime_dir"], hook_of(place, exe)["state"]) == (directory, "installed")
+    done = place.ctl("python", "install", "--python", exe)
+    assert done.stdout.startswith(b"Installed ") and f"It looks first in {place.published.path}.".encode() in done.stdout
+    assert place.show(exe) == VARIABLES
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a mount")
+def test_ones_own_daemon_beside_the_systems(place, venv):
+    """With an empty /run of one's own, in a mount namespace: both have published, the hook of --user goes by the user's."""
+    system = Published(place.root / "system")
+    system.assign(system.variables({"NCCL_PROTO": "Simple"}))
+    script = f"""
+mount -t tmpfs -o mode=755 tmpfs /run || exit 99
+set -e
+mkdir -p /run/user/0
+cp -a {system.path} /run/cudaenv
+cp -a {place.published.path} /run/user/0/cudaenv
+{CTL} python install --python {venv} >/dev/null
+{venv} -c '{SHOW.replace("'", '"')}'
+echo
+{CTL} --user python install --python {venv} >/dev/null
+{venv} -c '{SHOW.replace("'", '"')}'
+"""
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, env=clean_environ(HOME=place.root))
+    if done.returncode == 99 or "unshare" in done.stderr:
+        pytest.skip("no mounts here: " + done.stderr)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [{"NCCL_PROTO": "Simple"}, VARIABLES]
 
 
 # --- who owns what
