@@ -48,7 +48,7 @@ def wait_until(condition, what, seconds=20):
 
 def clean_environ(**more):
     """The caller's environment without what would decide the outcome of a test."""
-    ours = ("CUDAENV_", "NCCL_", "CUDA_", "TRITON_", "XDG_", "PYTHON", "PYENV")
+    ours = ("CUDAENV_", "NCCL_", "CUDA_", "TRITON_", "LD_", "XDG_", "PYTHON", "PYENV")
     env = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     env.update({k: str(v) for k, v in more.items()})
     return env
