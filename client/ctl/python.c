@@ -10,6 +10,7 @@
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/jsonutil.h"
+#include "client/ctl/published.h"
 #include "client/ctl/pyplace.h"
 #include "client/ctl/pyplan.h"
 #include "client/ctl/pytrust.h"
@@ -179,6 +180,40 @@ static void say_notes(const struct pyexe *exe, const struct pyhook *hook)
 			 (unsigned)exe->owner);
 }
 
+/* Does `assign` give a profile to any job? */
+static bool in_use(const struct published *p)
+{
+	_cleanup_(freep) char *text = NULL;
+	size_t size = 0;
+
+	return p->assign->fallback[0] || (runtime_read(&p->runtime, p->runtime.dir_fd, "assign",
+						       ASSIGN_MAX_BYTES, &text, &size) == 0 &&
+					  strstr(text, "\nrule "));
+}
+
+/* Why the hook will set nothing, as far as what is published tells. */
+static void say_why_nothing(struct ctl *ctl)
+{
+	_cleanup_(published_done) struct published p = PUBLISHED_NULL;
+	const struct paths *paths = arg_runtime_dir ? NULL : ctl_paths(ctl);
+	const char *directory = paths ? paths->runtime : arg_runtime_dir;
+	int r = directory ? published_open(directory, &p) : -EINVAL;
+
+	if (r == 0 && !p.assign)
+		r = p.assign_error;
+	if (r == -ENOENT)
+		ctl_note("nothing is published in %s: nothing is set until cudaenvd runs",
+			 directory);
+	if (r < 0)
+		return;
+	if (p.assign->mode != MODE_ON)
+		ctl_note("mode is %s: nothing is set until cudaenvctl%s on",
+			 mode_name(p.assign->mode), ctl->user ? " --user" : "");
+	if (!in_use(&p))
+		ctl_note("no profile is in use: nothing is set until cudaenvctl%s use PROFILE",
+			 ctl->user ? " --user" : "");
+}
+
 static void say_installed(struct ctl *ctl, const struct pyexe *exe, const struct pyhook *hook,
 			  const char *runtime_dir, bool changed)
 {
@@ -200,7 +235,7 @@ static void say_installed(struct ctl *ctl, const struct pyexe *exe, const struct
 		puts(".");
 	}
 	if (!ctl->dry_run)
-		puts("Processes have their profile from their next start on.");
+		puts("It takes effect at each start from now on.");
 }
 
 static int install(struct ctl *ctl, const struct pyexe *exe)
@@ -236,6 +271,7 @@ static int install(struct ctl *ctl, const struct pyexe *exe)
 		json_print(o);
 	} else
 		say_installed(ctl, exe, &hook, options.runtime_dir, r == 1);
+	say_why_nothing(ctl);
 	return CTL_GOOD;
 }
 

@@ -484,6 +484,24 @@ echo
     assert [json.loads(line) for line in done.stdout.splitlines()] == [{"NCCL_PROTO": "Simple"}, VARIABLES]
 
 
+@pytest.mark.parametrize("what, notes", [
+    (dict(), ""), (dict(mode="observe"), "mode is observe: nothing is set until cudaenvctl on"),
+    (dict(mode="off"), "mode is off: nothing is set until cudaenvctl on"),
+    (dict(default="none"), "no profile is in use: nothing is set until cudaenvctl use PROFILE"),
+    (dict(default="none", rules=["rule a none", "when uid 0"]), ""), (None, "nothing is published in")], ids=str)
+def test_install_says_why_nothing_will_be_set(place, venv, what, notes):
+    """It promises no profile where what is published gives none."""
+    if what is None:
+        (place.published.path / "assign").unlink()
+    else:
+        place.published.assign(**{"default": place.published.variables(), **what})
+    for first in (True, False):
+        done = place.ctl("python", "install", "--python", venv)
+        assert done.stdout.decode().endswith("It takes effect at each start from now on.\n")
+        assert done.stderr.decode().count("\n") == bool(notes) and notes in done.stderr.decode()
+    assert notes in place.ctl("python", "install", "--python", venv, "--runtime-dir", place.published.path, "--json").stderr.decode()
+
+
 # --- who owns what
 
 def replace(place, exe, body):
