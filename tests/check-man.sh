@@ -83,9 +83,12 @@ check_verbs() {
 			"$(echo "$text" | head -1 | tr -s ' ' | sed -E 's/ \[--?[a-z][^]]*\]//g')"
 		known=$(printf '%s\n' "$known" "$help" | sort -u)
 		case $help in *--dry-run*) changing="${changing:-} $verb" ;; esac
+		case $help in *--reason*) reasoned="${reasoned:-} $verb" ;; esac
 	done
 	same "verbs with --dry-run in cudaenvctl.1" "$(echo "$changing" | tr -s ' ' '\n' | grep . | sort)" \
 		"$(section cudaenvctl.1 OPTIONS | paragraph --dry-run | words | grep -Fx "$verbs" | sort)"
+	same "verbs with --reason in cudaenvctl.1" "$(echo "$reasoned" | tr -s ' ' '\n' | grep . | sort)" \
+		"$(section cudaenvctl.1 OPTIONS | paragraph --reason | sed -n '/^Of/,$p' | words | grep -Fx "$verbs" | sort)"
 	same "options of cudaenvctl.1" "$known" "$(plain cudaenvctl.1 | options)"
 	same "common options of cudaenvctl.1" "$common" "$(section cudaenvctl.1 OPTIONS | tags | options)"
 }

@@ -97,10 +97,10 @@ static void help_options(const struct verb *verb)
 			printf("  %-24s %s\n", left, o->help);
 		}
 	}
+	if (verb && verb->flags & (VERB_CHANGES | VERB_DRY_RUN))
+		printf("  %-24s %s\n", "    --dry-run", "say what would change, change nothing");
 	if (verb && verb->flags & VERB_CHANGES)
-		printf("  %-24s %s\n  %-24s %s\n", "    --dry-run",
-		       "say what would change, change nothing", "    --reason=TEXT",
-		       "kept in the history with the change");
+		printf("  %-24s %s\n", "    --reason=TEXT", "kept in the history with the change");
 	printf("  %-24s %s\n  %-24s %s\n  %-24s %s\n", "    --user",
 	       "your own cudaenvd, not the system's", "    --json", "one JSON document on stdout",
 	       "-h, --help", "this text");
@@ -203,10 +203,10 @@ static void option_table(const struct verb *verb, struct option_table *ret)
 	option_add(ret, "json", false, OPT_JSON, 0);
 	if (!verb)
 		option_add(ret, "version", false, OPT_VERSION, 0);
-	if (verb && verb->flags & VERB_CHANGES) {
+	if (verb && verb->flags & (VERB_CHANGES | VERB_DRY_RUN))
 		option_add(ret, "dry-run", false, OPT_DRY_RUN, 0);
+	if (verb && verb->flags & VERB_CHANGES)
 		option_add(ret, "reason", true, OPT_REASON, 0);
-	}
 	for (int i = 0; verb && verb->options && verb->options[i].name; i++)
 		option_add(ret, verb->options[i].name, verb->options[i].argument, OPT_OWN + i,
 			   verb->options[i].letter);

@@ -29,7 +29,7 @@ struct ctl {
 	const struct verb *verb;
 	bool user; /* --user */
 	bool json;
-	bool dry_run;       /* only verbs with VERB_CHANGES */
+	bool dry_run;       /* only verbs with VERB_CHANGES or VERB_DRY_RUN */
 	const char *reason; /* "" without --reason */
 	bool have_paths;
 	struct paths paths; /* through ctl_paths() */
@@ -49,6 +49,7 @@ struct ctl_option {
 enum {
 	VERB_CHANGES = 1u << 0, /* takes --dry-run and --reason */
 	VERB_COMMAND = 1u << 1, /* options end at the first argument: the rest is a command line */
+	VERB_DRY_RUN = 1u << 2, /* takes --dry-run alone: no history is kept of it */
 };
 
 struct verb {

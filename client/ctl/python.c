@@ -457,7 +457,7 @@ const struct verb verb_python = {
 		"An interpreter that others could change is never run; its hook is installed "
 		"without\n"
 		"compiled files. remove deletes only files that are as they were installed.",
-	.flags = VERB_CHANGES,
+	.flags = VERB_DRY_RUN,
 	.min_arguments = 1,
 	.max_arguments = 1,
 	.options = options,

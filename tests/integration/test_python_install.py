@@ -502,6 +502,12 @@ def test_install_says_why_nothing_will_be_set(place, venv, what, notes):
     assert notes in place.ctl("python", "install", "--python", venv, "--runtime-dir", place.published.path, "--json").stderr.decode()
 
 
+def test_no_history_no_reason(place, venv):
+    for action in ("install", "remove", "status"):
+        assert b"unknown option" in place.ctl("python", action, "--python", venv, "--reason", "x", ok=2).stderr
+    assert b"--reason" not in place.ctl("python", "--help").stdout
+
+
 # --- who owns what
 
 def replace(place, exe, body):
