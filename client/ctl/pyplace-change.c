@@ -358,7 +358,10 @@ int pyplace_install(const struct pyhook *hook, char why[PYEXE_WHY_SIZE])
 	if (r == 0)
 		r = put(&p, hook, place.state != PYPLACE_ABSENT);
 	if (r < 0 && !why[0])
-		(void)refuse(r, why, "cannot write to %s: %s", hook->parent, strerror(-r));
+		(void)refuse(r, why, "cannot write to %s: %s%s", hook->parent, strerror(-r),
+			     (r == -EACCES || r == -EPERM) && geteuid() != 0
+				     ? "; hook a venv of yours, or run this as root"
+				     : "");
 	return r < 0 ? r : 1;
 }
 
