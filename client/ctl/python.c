@@ -411,6 +411,8 @@ static int plan(struct ctl *ctl, enum action action)
 	r = show(ctl, found.items, found.n, action_names[action]);
 	if (!ctl->json && found.n == 0)
 		puts("No interpreter was found in the usual places.");
+	if (!ctl->json && r != CTL_FAILED)
+		puts("Other venvs only with --python.");
 	if (!ctl->json && action != STATUS && r != CTL_FAILED)
 		printf("Nothing was changed. Name the one: cudaenvctl python %s --python EXE\n",
 		       action_names[action]);
@@ -453,7 +455,9 @@ const struct verb verb_python = {
 	.name = "python",
 	.arguments = "install|remove|status",
 	.summary = "The hook in a Python interpreter that asks for variables at each start.",
-	.help = "Without --python it shows the interpreters of this machine and changes nothing.\n"
+	.help = "Without --python it changes nothing, and shows the bases of this machine and the "
+		"venv\n"
+		"that is active; other venvs only with --python.\n"
 		"An interpreter that others could change is never run; its hook is installed "
 		"without\n"
 		"compiled files. remove deletes only files that are as they were installed.",

@@ -508,6 +508,12 @@ def test_no_history_no_reason(place, venv):
     assert b"--reason" not in place.ctl("python", "--help").stdout
 
 
+def test_status_says_that_it_shows_no_venvs(place):
+    text = "venvs only with --python"
+    assert text in place.ctl("python", "--help").stdout.decode()
+    assert text in place.ctl("python", "status", ok=None).stdout.decode()
+
+
 # --- who owns what
 
 def replace(place, exe, body):
