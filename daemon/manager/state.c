@@ -378,7 +378,7 @@ static int list_stored(struct state *s, struct stored **ret, size_t *ret_n)
 	return 0;
 }
 
-static int prune(struct state *s, const struct words *keep)
+int state_prune(struct state *s, const struct words *keep)
 {
 	_cleanup_(freep) struct stored *items = NULL;
 	size_t n = 0, left;
@@ -398,20 +398,17 @@ static int prune(struct state *s, const struct words *keep)
 	return 0;
 }
 
-int state_store(struct state *s, const char *digest, const char *bytes, size_t size,
-		const struct words *keep)
+int state_store(struct state *s, const char *digest, const char *bytes, size_t size)
 {
 	_cleanup_(freep) char *old = NULL;
 	size_t old_size;
-	int r;
 
 	if (state_fetch(s, digest, &old, &old_size) == 0) {
 		/* Its age is that of its last use. */
 		(void)utimensat(s->snapshots_fd, digest, NULL, AT_SYMLINK_NOFOLLOW);
 		return 0;
 	}
-	r = file_replace(s->snapshots_fd, digest, bytes, size, 0400, FILE_SYNC);
-	return r < 0 ? r : prune(s, keep);
+	return file_replace(s->snapshots_fd, digest, bytes, size, 0400, FILE_SYNC);
 }
 
 int state_fetch(struct state *s, const char *digest, char **ret, size_t *ret_size)

@@ -98,9 +98,11 @@ int state_save(struct state *s, const struct active *a);
 /* Takes E over (emptied) and appends it. On failure it is in memory only. */
 int state_record(struct state *s, struct history_entry *e);
 
-/* Keeps a snapshot; the oldest go when there are more than 64, never one of KEEP. */
-int state_store(struct state *s, const char *digest, const char *bytes, size_t size,
-		const struct words *keep);
+/* Keeps a snapshot. */
+int state_store(struct state *s, const char *digest, const char *bytes, size_t size);
+/* When there are more than 64 the oldest go, never one of KEEP. Once after several were kept: it
+ * looks at all. */
+int state_prune(struct state *s, const struct words *keep);
 /* 0, -ENOENT, -EUCLEAN (damaged: removed). */
 int state_fetch(struct state *s, const char *digest, char **ret, size_t *ret_size);
 

@@ -80,6 +80,7 @@ int switch_fetch(struct manager *m, const char *digest, char **ret, size_t *ret_
 static void publish_profiles(struct manager *m)
 {
 	struct words keep = {0};
+	bool any = false;
 
 	if (in_use(m, &m->state->active, &keep) < 0) {
 		words_done(&keep);
@@ -91,8 +92,9 @@ static void publish_profiles(struct manager *m)
 
 		if (!p->valid || publisher_has(m->publisher, p->digest) == 1)
 			continue;
+		any = true;
 		/* Kept in the state directory as well: from there a damaged one is restored. */
-		r = state_store(m->state, p->digest, p->snapshot_text, p->snapshot_size, &keep);
+		r = state_store(m->state, p->digest, p->snapshot_text, p->snapshot_size);
 		if (r < 0)
 			(void)log_warning_errno(r, "Failed to keep profile %s in %s: %m", p->name,
 						m->state->path);
@@ -103,6 +105,8 @@ static void publish_profiles(struct manager *m)
 			(void)log_error_errno(r, "Failed to publish profile %s: %m", p->name);
 		}
 	}
+	if (any)
+		(void)state_prune(m->state, &keep);
 	(void)publisher_prune(m->publisher, &keep);
 	words_done(&keep);
 }
@@ -264,8 +268,10 @@ static int store_snapshots(struct manager *m, const struct active *a)
 
 		r = switch_fetch(m, digests.items[i], &bytes, &size);
 		if (r == 0)
-			r = state_store(m->state, digests.items[i], bytes, size, &keep);
+			r = state_store(m->state, digests.items[i], bytes, size);
 	}
+	if (r == 0)
+		r = state_prune(m->state, &keep);
 	words_done(&digests);
 	words_done(&keep);
 	return r;
