@@ -14,6 +14,7 @@
 #define ACTIVE_TEMP     ".active.off"
 #define ACTIVE_MAX      ((size_t)256 * 1024)
 #define ASSIGN_READABLE 0444
+#define PAGE            ((size_t)4096)
 
 char *off_rewrite(const char *text, uint64_t generation)
 {
@@ -78,6 +79,31 @@ static int replace(int dir_fd, const char *name, const char *temporary, const ch
 		r = -errno;
 	if (r < 0)
 		(void)unlinkat(dir_fd, temporary, 0);
+	return r;
+}
+
+/* Where there is no space for a second file: into the file itself, if it needs no more pages than
+ * it has. Who reads it meanwhile may find it damaged, and reads again at its next start. */
+static int overwrite(int dir_fd, const char *name, const char *text, mode_t mode)
+{
+	_cleanup_(closep) int fd = -EBADF;
+	size_t size = strlen(text);
+	struct stat st;
+	int r;
+
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+	    size > ((size_t)st.st_size + PAGE - 1) / PAGE * PAGE)
+		return -ENOSPC;
+	if (fchmodat(dir_fd, name, mode | S_IWUSR, 0) < 0)
+		return -errno;
+	fd = openat(dir_fd, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = write_all(fd, text);
+	if (r == 0 && (ftruncate(fd, (off_t)size) < 0 || fchmod(fd, mode) < 0 || fsync(fd) < 0))
+		r = -errno;
 	return r;
 }
 
@@ -193,6 +219,8 @@ int off_direct(const struct published *p, const char *state_dir, struct off_resu
 	if (!changed)
 		return -ENOMEM;
 	r = replace(dir_fd, ASSIGN_FILE, ASSIGN_TEMP, changed, ASSIGN_READABLE);
+	if (r == -ENOSPC || r == -EDQUOT)
+		r = overwrite(dir_fd, ASSIGN_FILE, changed, ASSIGN_READABLE);
 	if (r < 0)
 		return r;
 	result.state_error = rewrite_state(state_dir);

@@ -5,7 +5,8 @@
  * Mode off without the manager: rewrites the published `assign` (temporary file, fsync, rename)
  * with mode off and the next generation, and keeps its rules; then the mode in the manager's state
  * file, so that a reboot does not bring the old mode back. The state keeps its generation: a
- * manager that starts finds the newer `assign` and adopts it.
+ * manager that starts finds the newer `assign` and adopts it. Where the runtime directory is full
+ * (any user can fill what jobs/ lies on) `assign` is written in place.
  */
 
 #include <stddef.h>

@@ -815,6 +815,37 @@ def test_off_with_the_daemon_dead_and_no_rules(two, damage):
     assert two.json("status")["mode"] == "off" and two.json("status")["active"] == "base"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
+@pytest.mark.parametrize("alive", [True, False])
+def test_off_with_the_runtime_directory_full(node, alive):
+    """jobs/ takes files of every user, so any user can fill what it lies on."""
+    node.run.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=755", "tmpfs", node.run], check=False).returncode != 0:
+        pytest.skip("cannot mount")
+    try:
+        node.variables("a", NCCL_PROTO="LL")
+        node.start()
+        node.ctl("use", "a")
+        node.ctl("on")
+        if not alive:
+            node.stop()
+        with open(node.run / "full", "wb", 0) as f, pytest.raises(OSError):
+            while True:
+                f.write(bytes(4096))
+        assert os.statvfs(node.run).f_bavail == 0
+        node.ctl("off")
+        assert "mode off" in (node.run / "assign").read_text()
+        assert node.json("status", ok=None)["mode"] == "off"
+        (node.run / "full").unlink()
+        if not alive:
+            node.start()
+        node.ctl("observe")
+        assert node.json("status")["mode"] == "observe"
+    finally:
+        node.stop()
+        subprocess.run(["umount", "-l", node.run], check=True)
+
+
 def test_off_is_the_owners_alone(two):
     two.stop(signal.SIGKILL)
     done = subprocess.run([for_others(CTL), "off"], env=two.environ(), user=65534, group=65534, extra_groups=[], capture_output=True,
