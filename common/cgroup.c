@@ -165,9 +165,7 @@ static void step(struct walk *w, struct part p, size_t end)
 void cgroup_classify(const char *path, struct cgroup_place *ret)
 {
 	struct cgroup_place place = {.kind = CGROUP_NONE};
-	struct walk w = {
-		.place = &place, .before = {"", 0}
-        };
+	struct walk w = {.place = &place, .before = {"", 0}};
 	const char *p = path;
 
 	while (*(p += strspn(p, "/")) != '\0') {

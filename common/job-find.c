@@ -396,9 +396,7 @@ static int consider(struct choice *c, const char *name)
 static int find_by_token(const struct search *s, char ret[JOB_KEY_SIZE])
 {
 	const struct proc_facts *self = &s->self.facts;
-	struct choice c = {
-		.s = s, .ns = {.pgrp = self->pgrp, .session = self->session}
-        };
+	struct choice c = {.s = s, .ns = {.pgrp = self->pgrp, .session = self->session}};
 	_cleanup_(closep) int fd = -EBADF;
 	_Alignas(struct dirent64) char buf[4096];
 	unsigned seen = 0;

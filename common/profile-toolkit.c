@@ -14,13 +14,13 @@ static const struct {
 	const char *below; /* the root */
 	bool always;       /* every toolkit has it, else only where it is there */
 } members[] = {
-	{"CUDA_HOME",                   "",               true },
-	{"CUDA_PATH",                   "",               true },
-	{"TRITON_PTXAS_PATH",           "/bin/ptxas",     true },
-	{"TRITON_PTXAS_BLACKWELL_PATH", "/bin/ptxas",     true },
-	{"TRITON_CUOBJDUMP_PATH",       "/bin/cuobjdump", false},
-	{"TRITON_NVDISASM_PATH",        "/bin/nvdisasm",  false},
-	{"PATH",			"/bin",           true },
+	{"CUDA_HOME", "", true},
+	{"CUDA_PATH", "", true},
+	{"TRITON_PTXAS_PATH", "/bin/ptxas", true},
+	{"TRITON_PTXAS_BLACKWELL_PATH", "/bin/ptxas", true},
+	{"TRITON_CUOBJDUMP_PATH", "/bin/cuobjdump", false},
+	{"TRITON_NVDISASM_PATH", "/bin/nvdisasm", false},
+	{"PATH", "/bin", true},
 };
 
 static int add_member(struct profile *p, const char *name, const char *path)

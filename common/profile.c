@@ -318,15 +318,15 @@ static int read_require(struct profile *p, const struct ini_entry *e)
 }
 
 static const struct section_kind kinds[] = {
-	{"profile",     SNAPSHOT_RULE_MAX_, read_profile},
-	{"match",       SNAPSHOT_RULE_MAX_, read_match  },
-	{"require",     SNAPSHOT_RULE_MAX_, read_require},
-	{"toolkit",     SNAPSHOT_RULE_MAX_, read_toolkit},
-	{"env",         SNAPSHOT_DEFAULT,   NULL        },
-	{"env.force",   SNAPSHOT_FORCE,     NULL        },
-	{"env.unset",   SNAPSHOT_UNSET,     NULL        },
-	{"env.prepend", SNAPSHOT_PREPEND,   NULL        },
-	{"env.append",  SNAPSHOT_APPEND,    NULL        },
+	{"profile", SNAPSHOT_RULE_MAX_, read_profile},
+	{"match", SNAPSHOT_RULE_MAX_, read_match},
+	{"require", SNAPSHOT_RULE_MAX_, read_require},
+	{"toolkit", SNAPSHOT_RULE_MAX_, read_toolkit},
+	{"env", SNAPSHOT_DEFAULT, NULL},
+	{"env.force", SNAPSHOT_FORCE, NULL},
+	{"env.unset", SNAPSHOT_UNSET, NULL},
+	{"env.prepend", SNAPSHOT_PREPEND, NULL},
+	{"env.append", SNAPSHOT_APPEND, NULL},
 };
 static const struct section_kind together_kind = {"together", SNAPSHOT_TOGETHER, NULL};
 

@@ -178,7 +178,7 @@ static int run_exec(struct ctl *ctl, int argc, char *argv[])
 }
 
 static const struct ctl_option options[] = {
-	{"profile",  'p', "PROFILE", "a profile's name, or a snapshot's digest",
+	{"profile", 'p', "PROFILE", "a profile's name, or a snapshot's digest",
 	 .value = &arg_profile},
 	{0},
 };

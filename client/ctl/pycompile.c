@@ -185,10 +185,8 @@ static int converse(struct child *c, const struct buffer *input, struct buffer *
 	size_t written = 0;
 
 	for (;;) {
-		struct pollfd p[2] = {
-			{.fd = c->out, .events = POLLIN },
-                        {.fd = c->in,  .events = POLLOUT}
-                };
+		struct pollfd p[2] = {{.fd = c->out, .events = POLLIN},
+				      {.fd = c->in, .events = POLLOUT}};
 		long left = deadline - now_msec();
 		int r;
 

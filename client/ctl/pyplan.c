@@ -20,13 +20,10 @@ static const char *const patterns[] = {
 static const struct {
 	const char *variable, *rest;
 } below[] = {
-	{"PYENV_ROOT",   "versions/*/bin/python3"       },
-        {"HOME",         ".pyenv/versions/*/bin/python3"},
-	{"HOME",         "miniconda3/bin/python3"       },
-        {"HOME",         "anaconda3/bin/python3"        },
-	{"HOME",         "miniforge3/bin/python3"       },
-        {"CONDA_PREFIX", "bin/python3"                  },
-	{"VIRTUAL_ENV",  "bin/python3"                  },
+	{"PYENV_ROOT", "versions/*/bin/python3"}, {"HOME", ".pyenv/versions/*/bin/python3"},
+	{"HOME", "miniconda3/bin/python3"},       {"HOME", "anaconda3/bin/python3"},
+	{"HOME", "miniforge3/bin/python3"},       {"CONDA_PREFIX", "bin/python3"},
+	{"VIRTUAL_ENV", "bin/python3"},
 };
 
 static bool same(const struct pyexe *a, const struct pyexe *b)

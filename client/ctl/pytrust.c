@@ -96,25 +96,13 @@ static const struct {
 	long type;
 	const char *name;
 } network[] = {
-	{0x6969,     "nfs"     },
-        {0xff534d42, "cifs"    },
-        {0xfe534d42, "smb2"    },
-	{0x517b,     "smb"     },
-        {0x00c36400, "ceph"    },
-        {0x0bd00bd0, "lustre"  },
-	{0x47504653, "gpfs"    },
-        {0x5346414f, "afs"     },
-        {0x6b414653, "afs"     },
-	{0x01021997, "9p"      },
-        {0x19830326, "beegfs"  },
-        {0x7461636f, "ocfs2"   },
-	{0x01161970, "gfs2"    },
-        {0x20030528, "orangefs"},
-        {0xaad7aaea, "panfs"   },
-	{0x73757245, "coda"    },
-        {0x564c,     "ncp"     },
-        {0x786f4256, "vboxsf"  },
-	{0xbacbacbc, "vmhgfs"  },
+	{0x6969, "nfs"},        {0xff534d42, "cifs"},     {0xfe534d42, "smb2"},
+	{0x517b, "smb"},        {0x00c36400, "ceph"},     {0x0bd00bd0, "lustre"},
+	{0x47504653, "gpfs"},   {0x5346414f, "afs"},      {0x6b414653, "afs"},
+	{0x01021997, "9p"},     {0x19830326, "beegfs"},   {0x7461636f, "ocfs2"},
+	{0x01161970, "gfs2"},   {0x20030528, "orangefs"}, {0xaad7aaea, "panfs"},
+	{0x73757245, "coda"},   {0x564c, "ncp"},          {0x786f4256, "vboxsf"},
+	{0xbacbacbc, "vmhgfs"},
 };
 
 static const char *const local_fuse[] = {

@@ -26,9 +26,9 @@ static enum started classify_code(const char *code, size_t size)
 		const char *begin;
 		enum started started;
 	} known[] = {
-		{"from multiprocessing.spawn import spawn_main",       STARTED_SPAWN           },
-		{"from multiprocessing.forkserver import main",        STARTED_FORKSERVER      },
-		{"from multiprocessing.resource_tracker import main",  STARTED_RESOURCE_TRACKER},
+		{"from multiprocessing.spawn import spawn_main", STARTED_SPAWN},
+		{"from multiprocessing.forkserver import main", STARTED_FORKSERVER},
+		{"from multiprocessing.resource_tracker import main", STARTED_RESOURCE_TRACKER},
 		{"from multiprocessing.semaphore_tracker import main", STARTED_RESOURCE_TRACKER},
 	};
 

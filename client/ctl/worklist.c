@@ -178,8 +178,8 @@ static int run_workers(struct ctl *ctl, int argc, char *argv[])
 }
 
 static const struct ctl_option options[] = {
-	{"tree",             0, NULL, "parents above their children, job by job", .flag = &arg_tree},
-	{"stale",              0, NULL, "only those that a new job would replace", .flag = &arg_stale},
+	{"tree", 0, NULL, "parents above their children, job by job", .flag = &arg_tree},
+	{"stale", 0, NULL, "only those that a new job would replace", .flag = &arg_stale},
 	{0},
 };
 

@@ -122,12 +122,10 @@ static PyMethodDef methods[] = {
 	 "Gives this process the variables of its job. runtime_dir: a directory to look in first, "
 	 "or None.\n"
 	 "Returns an outcome of cudaenv.h, or a negative errno."},
-	{NULL,    NULL,  0,      NULL                           },
+	{NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot slots[] = {
-	{0, NULL}
-};
+static PyModuleDef_Slot slots[] = {{0, NULL}};
 
 static struct PyModuleDef definition = {
 	.m_base = PyModuleDef_HEAD_INIT,

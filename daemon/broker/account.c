@@ -9,11 +9,11 @@ const struct account_limits account_limits_default = {
 	.user = {[ACCOUNT_CONNECTIONS] = 2048,
 		 [ACCOUNT_PROCESSES] = 16384,
 		 [ACCOUNT_JOBS] = 16384,
-		 [ACCOUNT_BYTES] = (size_t)4 << 20 },
+		 [ACCOUNT_BYTES] = (size_t)4 << 20},
 	.total = {[ACCOUNT_CONNECTIONS] = 8192,
-                 [ACCOUNT_PROCESSES] = 65536,
-                 [ACCOUNT_JOBS] = 65536,
-                 [ACCOUNT_BYTES] = (size_t)16 << 20},
+		  [ACCOUNT_PROCESSES] = 65536,
+		  [ACCOUNT_JOBS] = 65536,
+		  [ACCOUNT_BYTES] = (size_t)16 << 20},
 };
 
 struct account {

@@ -31,12 +31,10 @@ static void help(void)
 static int parse_arguments(int argc, char *argv[])
 {
 	enum { ARG_USER = 256, ARG_VERSION };
-	static const struct option options[] = {
-		{"user",       no_argument, NULL, ARG_USER},
-		{"help",        no_argument, NULL, 'h'},
-		{"version",            no_argument, NULL, ARG_VERSION},
-		{0}
-        };
+	static const struct option options[] = {{"user", no_argument, NULL, ARG_USER},
+						{"help", no_argument, NULL, 'h'},
+						{"version", no_argument, NULL, ARG_VERSION},
+						{0}};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0)

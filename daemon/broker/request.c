@@ -185,11 +185,9 @@ static ssize_t refuse_process(struct broker *b, const struct peer *peer, uint32_
 
 static ssize_t answer(const struct decision *d, uint32_t id, void *reply)
 {
-	struct wire_answer m = {
-		.flags = d->below ? ANSWER_BELOW : 0,
-		.reason = (uint32_t)d->reason,
-		.key = {d->key, strlen(d->key)}
-        };
+	struct wire_answer m = {.flags = d->below ? ANSWER_BELOW : 0,
+				.reason = (uint32_t)d->reason,
+				.key = {d->key, strlen(d->key)}};
 
 	memcpy(m.digest, d->digest, sizeof m.digest);
 	return wire_encode_answer(reply, WIRE_DATAGRAM_MAX, id, &m);
@@ -306,12 +304,10 @@ static ssize_t on_get(struct broker *b, const struct peer *peer, const struct wi
 	if (m->offset > b->published_size)
 		return request_error(reply, id, ERANGE, "the snapshot ends before that");
 	left = b->published_size - m->offset;
-	data = (struct wire_data){
-		.total = (uint32_t)b->published_size,
-		.offset = m->offset,
-		.bytes = {b->published_bytes + m->offset,
-			  left < WIRE_CHUNK_MAX ? left : WIRE_CHUNK_MAX}
-        };
+	data = (struct wire_data){.total = (uint32_t)b->published_size,
+				  .offset = m->offset,
+				  .bytes = {b->published_bytes + m->offset,
+					    left < WIRE_CHUNK_MAX ? left : WIRE_CHUNK_MAX}};
 	return wire_encode_data(reply, WIRE_DATAGRAM_MAX, id, &data);
 }
 

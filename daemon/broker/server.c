@@ -173,16 +173,14 @@ static int connection_new(struct server *s, int fd, struct connection **ret)
 		account_release(&s->broker.accounts, cred.uid, ACCOUNT_CONNECTIONS, 1);
 		return -ENOMEM;
 	}
-	*c = (struct connection){
-		.watched = WATCHED_CONNECTION,
-		.fd = fd,
-		.peer = {.fd = fd,
-			 .pid = cred.pid,
-			 .uid = cred.uid,
-			 .gid = cred.gid,
-			 .since = clock_ticks()},
-		.active_usec = s->now_usec
-        };
+	*c = (struct connection){.watched = WATCHED_CONNECTION,
+				 .fd = fd,
+				 .peer = {.fd = fd,
+					  .pid = cred.pid,
+					  .uid = cred.uid,
+					  .gid = cred.gid,
+					  .since = clock_ticks()},
+				 .active_usec = s->now_usec};
 	list_add(s, c);
 	*ret = c;
 	return 0;

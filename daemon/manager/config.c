@@ -100,50 +100,54 @@ static int parse_words(void *place, const char *value)
 
 static const struct item config_items[] = {
 	{
-         .section = "cudaenvd",
-         .key = "profile",
-         .parse = parse_profile,
-         .offset = offsetof(struct config,                          profile),
-         .default_text = "none",
-         .expects = "none, auto or the name of a profile",
-         .help = "# The profile of new jobs as long as nobody chose one by `cudaenvctl "
+		.section = "cudaenvd",
+		.key = "profile",
+		.parse = parse_profile,
+		.offset = offsetof(struct config, profile),
+		.default_text = "none",
+		.expects = "none, auto or the name of a profile",
+		.help = "# The profile of new jobs as long as nobody chose one by `cudaenvctl "
 			"use`:\n"
 			"# none, auto (by [match], once there are facts about the GPUs) or a "
-			"name.\n", },
+			"name.\n",
+	},
 	{
-         .section = "cudaenvd",
-         .key = "apply_on_change",
-         .parse = parse_bool,
-         .offset = offsetof(struct config,                                  apply_on_change),
-         .default_text = "no",
-         .expects = "yes or no",
-         .help = "# yes: a profile in force that is edited without an error is applied to "
+		.section = "cudaenvd",
+		.key = "apply_on_change",
+		.parse = parse_bool,
+		.offset = offsetof(struct config, apply_on_change),
+		.default_text = "no",
+		.expects = "yes or no",
+		.help = "# yes: a profile in force that is edited without an error is applied to "
 			"new\n"
 			"# jobs at once (for nodes run by GitOps). no: it is shown as edited "
 			"until\n"
-			"# somebody says `cudaenvctl use`.\n", },
+			"# somebody says `cudaenvctl use`.\n",
+	},
 	{
-         .section = "jobs",
-         .key = "boundaries",
-         .parse = parse_words,
-         .offset = offsetof(struct config, boundaries),
-         .default_text = DEFAULT_BOUNDARIES,
-         .expects = "a list of words",
-         .help = "# Processes that start jobs for others, by name (globs): nothing at or "
+		.section = "jobs",
+		.key = "boundaries",
+		.parse = parse_words,
+		.offset = offsetof(struct config, boundaries),
+		.default_text = DEFAULT_BOUNDARIES,
+		.expects = "a list of words",
+		.help = "# Processes that start jobs for others, by name (globs): nothing at or "
 			"above\n"
 			"# one belongs to the job. Words add to the default list; !WORD takes one "
 			"out,\n"
-			"# !* all.\n", },
+			"# !* all.\n",
+	},
 	{
-         .section = "jobs",
-         .key = "supervisors",
-         .parse = parse_words,
-         .offset = offsetof(struct config,                             supervisors),
-         .default_text = DEFAULT_SUPERVISORS,
-         .expects = "a list of words",
-         .help = "# Units that start jobs for others (globs): such a unit is not one job. "
+		.section = "jobs",
+		.key = "supervisors",
+		.parse = parse_words,
+		.offset = offsetof(struct config, supervisors),
+		.default_text = DEFAULT_SUPERVISORS,
+		.expects = "a list of words",
+		.help = "# Units that start jobs for others (globs): such a unit is not one job. "
 			"Words\n"
-			"# add to the default list likewise.\n", },
+			"# add to the default list likewise.\n",
+	},
 };
 
 #define RULE_WORDS(member, example, what)                                                          \
@@ -160,14 +164,14 @@ static const struct item rule_items[] = {
 	RULE_WORDS(exe, "/opt/vllm/bin/*", "Paths of the program (globs)."),
 	RULE_WORDS(cgroup, "/kubepods*", "Paths of the control group (globs)."),
 	{
-								       .section = "assign",
-								       .key = "profile",
-								       .parse = parse_profile,
-								       .offset = offsetof(struct config_rule, profile),
-								       .default_text = "NAME",
-								       .expects = "none or the name of a profile",
-								       .help = "# The profile, or none.\n",
-								       },
+		.section = "assign",
+		.key = "profile",
+		.parse = parse_profile,
+		.offset = offsetof(struct config_rule, profile),
+		.default_text = "NAME",
+		.expects = "none or the name of a profile",
+		.help = "# The profile, or none.\n",
+	},
 };
 
 static void rule_done(struct config_rule *r)

@@ -36,13 +36,13 @@ static void print_help(void)
 static int parse_arguments(int argc, char *argv[])
 {
 	static const struct option options[] = {
-		{"user",            no_argument, NULL, ARG_USER},
-		{"check-config",             no_argument, NULL, ARG_CHECK_CONFIG},
-		{"print-config",                 no_argument, NULL, ARG_PRINT_CONFIG},
-		{"debug",no_argument, NULL, ARG_DEBUG},
+		{"user", no_argument, NULL, ARG_USER},
+		{"check-config", no_argument, NULL, ARG_CHECK_CONFIG},
+		{"print-config", no_argument, NULL, ARG_PRINT_CONFIG},
+		{"debug", no_argument, NULL, ARG_DEBUG},
 		{"help", no_argument, NULL, 'h'},
-		{"version",    no_argument, NULL, ARG_VERSION},
-		{0            },
+		{"version", no_argument, NULL, ARG_VERSION},
+		{0},
 	};
 	int c;
 

@@ -127,9 +127,7 @@ static void fake_send(ssize_t size)
 
 static void fake_answer(uint32_t id, const char *digest, const char *key)
 {
-	struct wire_answer m = {
-		.reason = 1, .key = {key, strlen(key)}
-        };
+	struct wire_answer m = {.reason = 1, .key = {key, strlen(key)}};
 
 	(void)strcpy(m.digest, digest);
 	fake_send(wire_encode_answer(fake.reply, sizeof fake.reply, id, &m));
@@ -137,9 +135,7 @@ static void fake_answer(uint32_t id, const char *digest, const char *key)
 
 static void fake_error(uint32_t id, uint32_t code)
 {
-	struct wire_error m = {
-		.code = code, .version = WIRE_VERSION, .text = {"no", 2}
-        };
+	struct wire_error m = {.code = code, .version = WIRE_VERSION, .text = {"no", 2}};
 
 	fake_send(wire_encode_error(fake.reply, sizeof fake.reply, id, &m));
 }

@@ -54,15 +54,15 @@ TEST(lists_are_taken_back)
 	static const struct {
 		const char *own, *old, *new, *after;
 	} cases[] = {
-		{"P=/x",   "prepend P=/a:/b\nappend P=/z\n", "prepend P=/c\n", "/c:/x"  },
-		{"P=/x",   "prepend P=/a\n",                 "append P=/a\n",  "/x:/a"  },
-		{"P=:/x:", "prepend P=/a\nappend P=/z\n",    "prepend P=/c\n", "/c::/x:"},
-		{"P=/x",   "prepend P=/a\n",                 "default Q=q\n",  "/x"     },
-		{NULL,     "prepend P=/a\n",                 "default Q=q\n",  NULL     },
-		{NULL,     "prepend P=/a\n",                 "default P=p\n",  "p"      },
-		{"P=/x",   "prepend P=/a\n",                 "default P=p\n",  "/x"     },
-		{"P=/x",   "prepend P=/a\n",                 "force P=p\n",    "p"      },
-		{"P=/x",   "prepend P=/a\n",                 "unset P\n",      NULL     },
+		{"P=/x", "prepend P=/a:/b\nappend P=/z\n", "prepend P=/c\n", "/c:/x"},
+		{"P=/x", "prepend P=/a\n", "append P=/a\n", "/x:/a"},
+		{"P=:/x:", "prepend P=/a\nappend P=/z\n", "prepend P=/c\n", "/c::/x:"},
+		{"P=/x", "prepend P=/a\n", "default Q=q\n", "/x"},
+		{NULL, "prepend P=/a\n", "default Q=q\n", NULL},
+		{NULL, "prepend P=/a\n", "default P=p\n", "p"},
+		{"P=/x", "prepend P=/a\n", "default P=p\n", "/x"},
+		{"P=/x", "prepend P=/a\n", "force P=p\n", "p"},
+		{"P=/x", "prepend P=/a\n", "unset P\n", NULL},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

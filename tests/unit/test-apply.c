@@ -187,13 +187,13 @@ TEST(lists)
 	static const struct {
 		const char *before, *after;
 	} cases[] = {
-		{NULL,      "/a:/b:/z"     },
-		{"P=",      "/a:/b:/z"     },
-		{"P=/x",    "/a:/b:/x:/z"  },
-		{"P=/x:/b", "/a:/x:/b:/z"  }, /* what is there stays where it is */
-		{"P=/z:/x", "/a:/b:/z:/x"  },
-		{"P=/bb",   "/a:/b:/bb:/z" },
-		{"P=:/x:",  "/a:/b::/x::/z"}, /* one's own empty elements are one's own */
+		{NULL, "/a:/b:/z"},
+		{"P=", "/a:/b:/z"},
+		{"P=/x", "/a:/b:/x:/z"},
+		{"P=/x:/b", "/a:/x:/b:/z"}, /* what is there stays where it is */
+		{"P=/z:/x", "/a:/b:/z:/x"},
+		{"P=/bb", "/a:/b:/bb:/z"},
+		{"P=:/x:", "/a:/b::/x::/z"}, /* one's own empty elements are one's own */
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

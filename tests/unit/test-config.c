@@ -60,16 +60,16 @@ TEST(faults_keep_the_default)
 	static const struct {
 		const char *text, *complaint;
 	} cases[] = {
-		{"[cudaenvd]\nprofil = base\n",            "x.conf:2: unknown key 'profil'"      },
+		{"[cudaenvd]\nprofil = base\n", "x.conf:2: unknown key 'profil'"},
 		{"[cudaenvd]\n\nprofile = no such name\n",
-		 "x.conf:3: profile = no such name is not"                                       },
+		 "x.conf:3: profile = no such name is not"},
 		{"[cudaenvd]\napply_on_change = maybe\n",
-		 "x.conf:2: apply_on_change = maybe is not"                                      },
-		{"[nonsense]\nprofile = base\n",           "x.conf:1: unknown section [nonsense]"},
-		{"[jobs\nboundaries = x\n",                "x.conf:1:"                           },
-		{"profile = base\n",                       "x.conf:1:"                           },
-		{"[cudaenvd]\nprofile\n",                  "x.conf:2:"                           },
-		{"[assign ../x]\nuser = 0\n",              "x.conf:1: unknown section"           },
+		 "x.conf:2: apply_on_change = maybe is not"},
+		{"[nonsense]\nprofile = base\n", "x.conf:1: unknown section [nonsense]"},
+		{"[jobs\nboundaries = x\n", "x.conf:1:"},
+		{"profile = base\n", "x.conf:1:"},
+		{"[cudaenvd]\nprofile\n", "x.conf:2:"},
+		{"[assign ../x]\nuser = 0\n", "x.conf:1: unknown section"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

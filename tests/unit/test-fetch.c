@@ -206,9 +206,7 @@ TEST(garbage)
 {
 	static char big[WIRE_DATAGRAM_MAX];
 	char reply[512];
-	struct wire_answer m = {
-		.digest = DIG, .key = {KEY, STRLEN(KEY)}
-        };
+	struct wire_answer m = {.digest = DIG, .key = {KEY, STRLEN(KEY)}};
 	ssize_t n = wire_encode_answer(reply, sizeof reply, 1, &m);
 
 	check(n > 0);
@@ -259,9 +257,7 @@ TEST(refused_or_closed)
 static void act_descriptor(void)
 {
 	char control[CMSG_SPACE(sizeof(int))] = {0};
-	struct wire_answer m = {
-		.digest = DIG, .key = {KEY, STRLEN(KEY)}
-        };
+	struct wire_answer m = {.digest = DIG, .key = {KEY, STRLEN(KEY)}};
 	struct iovec iov = {.iov_base = fake.reply};
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
@@ -503,9 +499,7 @@ static int get_mislabelled(uint32_t total, uint32_t offset)
 
 static void act_huge(void)
 {
-	struct wire_data m = {
-		.total = UINT32_MAX, .bytes = {"x", 1}
-        };
+	struct wire_data m = {.total = UINT32_MAX, .bytes = {"x", 1}};
 
 	if (fake_receive() == WIRE_GET)
 		fake_send(wire_encode_data(fake.reply, sizeof fake.reply, fake_request_id(), &m));

@@ -27,13 +27,7 @@ TEST(format)
 
 TEST(sort_is_by_place_and_stable)
 {
-	static const unsigned places[][2] = {
-		{2, 1},
-                {1, 9},
-                {2, 1},
-                {0, 0},
-                {1, 2}
-        };
+	static const unsigned places[][2] = {{2, 1}, {1, 9}, {2, 1}, {0, 0}, {1, 2}};
 	static const char *const want[] = {"3", "4", "1", "0", "2"};
 	struct findings f = {0};
 

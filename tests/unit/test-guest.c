@@ -137,12 +137,7 @@ static void on_alarm(int signal)
 static void under_storm(void)
 {
 	struct sigaction sa = {.sa_handler = on_alarm};
-	struct itimerval often =
-				 {
-					 {0, 200},
-                                         {0, 200}
-        },
-			 never = {{0, 0}, {0, 0}};
+	struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
 	sigset_t before, after;
 
 	check(sigaction(SIGALRM, &sa, NULL) == 0);

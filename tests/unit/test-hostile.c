@@ -20,9 +20,7 @@ static void ask_refused(struct node *n, struct peer *peer)
 /* Any REPORT is lost, since it is not about the process that has the number now. */
 static void report_lost(struct node *n, struct peer *peer, const char *key)
 {
-	struct wire_report m = {
-		.nspid = 1, .key = {key, strlen(key)}
-        };
+	struct wire_report m = {.nspid = 1, .key = {key, strlen(key)}};
 	uint64_t lost = n->broker.counters.reports_lost;
 	char request[1024];
 	ssize_t size;

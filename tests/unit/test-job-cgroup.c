@@ -147,17 +147,17 @@ TEST(place_of_any_process)
 static void add_container(const struct node *n, const char *host, const char *inner)
 {
 	struct node_process p[] = {
-		{.pid = P(10),  .ppid = P(1),  .inner = 1,  .comm = "tini"  },
-		{		 .pid = P(11),
+		{.pid = P(10), .ppid = P(1), .inner = 1, .comm = "tini"},
+		{.pid = P(11),
 		 .ppid = P(10),
 		 .inner = 6,
 		 .inner_ppid = 1,
 		 .session = P(10),
 		 .comm = "bash"},
-		{								.pid = P(12),  .ppid = P(11), .inner = 7,  .inner_ppid = 6,  .session = P(10)},
-		{.pid = P(13),  .ppid = P(2),  .inner = 20, .inner_ppid = 0,  .session = P(2)},
-		{								 .pid = P(14),  .ppid = P(13), .inner = 21, .inner_ppid = 20, .session = P(2)},
-		{.pid = P(15),  .ppid = P(10), .inner = 30, .inner_ppid = 1,  .session = P(9)},
+		{.pid = P(12), .ppid = P(11), .inner = 7, .inner_ppid = 6, .session = P(10)},
+		{.pid = P(13), .ppid = P(2), .inner = 20, .inner_ppid = 0, .session = P(2)},
+		{.pid = P(14), .ppid = P(13), .inner = 21, .inner_ppid = 20, .session = P(2)},
+		{.pid = P(15), .ppid = P(10), .inner = 30, .inner_ppid = 1, .session = P(9)},
 	};
 
 	node_add(n, (struct node_process){.pid = P(1), .ppid = 1, .comm = "containerd-shim"});

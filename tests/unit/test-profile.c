@@ -205,19 +205,13 @@ TEST(torture)
 		const char *rule;
 		enum finding_severity severity;
 	} want[] = {
-		{1,  "backslash-at-end", FINDING_ADVICE },
-                {3,  "unknown-key",      FINDING_ERROR  },
-		{10, "quotes",           FINDING_WARNING},
-                {14, "inline-comment",   FINDING_WARNING},
-		{15, "one-path",         FINDING_ERROR  },
-                {17, "empty-element",    FINDING_ERROR  },
-		{17, "too-late",         FINDING_ADVICE },
-                {18, "too-late",         FINDING_ADVICE },
-		{19, "reserved-name",    FINDING_ERROR  },
-                {21, "secret",           FINDING_ERROR  },
-		{24, "quotes",           FINDING_ADVICE },
-                {26, "case-twins",       FINDING_WARNING},
-		{27, "duplicate-key",    FINDING_ERROR  },
+		{1, "backslash-at-end", FINDING_ADVICE}, {3, "unknown-key", FINDING_ERROR},
+		{10, "quotes", FINDING_WARNING},         {14, "inline-comment", FINDING_WARNING},
+		{15, "one-path", FINDING_ERROR},         {17, "empty-element", FINDING_ERROR},
+		{17, "too-late", FINDING_ADVICE},        {18, "too-late", FINDING_ADVICE},
+		{19, "reserved-name", FINDING_ERROR},    {21, "secret", FINDING_ERROR},
+		{24, "quotes", FINDING_ADVICE},          {26, "case-twins", FINDING_WARNING},
+		{27, "duplicate-key", FINDING_ERROR},
 	};
 	_cleanup_(profile_freep) struct profile *p = load("torture");
 

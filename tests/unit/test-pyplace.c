@@ -79,11 +79,11 @@ TEST(literals)
 	static const struct {
 		const char *bytes, *literal;
 	} cases[] = {
-		{"",             "\"\""                     },
-		{"/run/cudaenv", "\"/run/cudaenv\""         },
-		{"a\"b\\c",      "\"a\\x22b\\x5cc\""        },
+		{"", "\"\""},
+		{"/run/cudaenv", "\"/run/cudaenv\""},
+		{"a\"b\\c", "\"a\\x22b\\x5cc\""},
 		{"\xc3\xa9\xff", "\"\\udcc3\\udca9\\udcff\""},
-		{"\n\t\x7f'{}%", "\"\\x0a\\x09\\x7f'{}%\""  },
+		{"\n\t\x7f'{}%", "\"\\x0a\\x09\\x7f'{}%\""},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -152,15 +152,13 @@ TEST(install_and_remove)
 {
 	char root[] = "/tmp/test-pyplace-XXXXXX", why[PYEXE_WHY_SIZE], digest[DIGEST_SIZE],
 	     text[512];
-	struct pyhook h = {
-		.method = PYHOOK_IN_SITE,
-		.parent = root,
-		.name = (char *)"pkg",
-		.n_files = 3,
-		.files = {{(char *)"pkg/a.py", (char *)"x", 1},
-			  {(char *)"b.pth", (char *)"yy", 2},
-			  {(char *)"pkg/manifest", text, 0}}
-        };
+	struct pyhook h = {.method = PYHOOK_IN_SITE,
+			   .parent = root,
+			   .name = (char *)"pkg",
+			   .n_files = 3,
+			   .files = {{(char *)"pkg/a.py", (char *)"x", 1},
+				     {(char *)"b.pth", (char *)"yy", 2},
+				     {(char *)"pkg/manifest", text, 0}}};
 	struct pyplace p = PYPLACE_NULL;
 	int n;
 

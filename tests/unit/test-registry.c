@@ -86,9 +86,9 @@ static const struct account_limits small = {
 		 [ACCOUNT_JOBS] = 3,
 		 [ACCOUNT_BYTES] = 1000},
 	.total = {[ACCOUNT_CONNECTIONS] = 3,
-                 [ACCOUNT_PROCESSES] = 5,
-                 [ACCOUNT_JOBS] = 5,
-                 [ACCOUNT_BYTES] = 1500},
+		  [ACCOUNT_PROCESSES] = 5,
+		  [ACCOUNT_JOBS] = 5,
+		  [ACCOUNT_BYTES] = 1500},
 };
 
 TEST(account)
@@ -248,8 +248,7 @@ TEST(limits)
 static struct wire_report report_of(const char *entries, size_t size, uint16_t count)
 {
 	return (struct wire_report){
-		.environ_address = 4096, .count = count, .entries = {entries, size}
-        };
+		.environ_address = 4096, .count = count, .entries = {entries, size}};
 }
 
 TEST(reports)

@@ -143,9 +143,7 @@ TEST(gone_peer)
 
 static ssize_t send_report(struct node *n, struct peer *peer, const char *key, const char *digest)
 {
-	struct wire_report m = {
-		.environ_address = 0x1234, .nspid = 1, .key = {key, strlen(key)}
-        };
+	struct wire_report m = {.environ_address = 0x1234, .nspid = 1, .key = {key, strlen(key)}};
 	char request[1024];
 	ssize_t size;
 

@@ -60,12 +60,9 @@ static const char *digest_of(const char *s)
 TEST(golden_to_broker)
 {
 	struct wire_fetch f = {FETCH_TOKEN, 4243, 4026531836u, 0, "", bytes("/usr/bin/python3.12")};
-	struct wire_fetch bare = {
-		0, 7, 4026532200u, 4026532123u, "", {NULL, 0}
-        };
-	struct wire_report r = {
-		REPORT_ALONE, 0, 0x7ffd12345678u, "", 4243, 99, bytes(KEY), {NULL, 0}
-        };
+	struct wire_fetch bare = {0, 7, 4026532200u, 4026532123u, "", {NULL, 0}};
+	struct wire_report r = {REPORT_ALONE, 0,  0x7ffd12345678u, "",
+				4243,         99, bytes(KEY),      {NULL, 0}};
 	struct wire_get g = {"", 65536};
 	ssize_t n;
 
@@ -86,9 +83,7 @@ TEST(golden_to_broker)
 TEST(golden_to_client)
 {
 	struct wire_answer a = {ANSWER_BELOW, 1, "", bytes(KEY)};
-	struct wire_answer none = {
-		0, 0, "", {NULL, 0}
-        };
+	struct wire_answer none = {0, 0, "", {NULL, 0}};
 	struct wire_data d = {STRLEN(SNAPSHOT), 0, bytes(SNAPSHOT)};
 	struct wire_error e = {ENOENT, WIRE_VERSION, bytes("no such snapshot")};
 
@@ -317,11 +312,7 @@ TEST(wrong_fields)
 TEST(too_long)
 {
 	static const char exe[WIRE_EXE_MAX + 1] = "/";
-	struct wire_fetch f =
-				  {
-					  0, 1, 0, 0, "", {exe, 1}
-        },
-			  got;
+	struct wire_fetch f = {0, 1, 0, 0, "", {exe, 1}}, got;
 	ssize_t n = wire_encode_fetch(buf, sizeof buf, 1, &f);
 	size_t size = 16 + 94 + WIRE_EXE_MAX;
 
@@ -347,59 +338,39 @@ TEST(get_needs_a_digest)
 TEST(encoders_refuse)
 {
 	char longest[WIRE_EXE_MAX + 1];
-	struct wire_fetch f = {
-		0, 1, 0, 0, "", {longest, WIRE_EXE_MAX}
-        };
-	struct wire_answer a = {
-		0, 0, DIG, {longest, JOB_KEY_MAX}
-        };
+	struct wire_fetch f = {0, 1, 0, 0, "", {longest, WIRE_EXE_MAX}};
+	struct wire_answer a = {0, 0, DIG, {longest, JOB_KEY_MAX}};
 	struct wire_get g = {"", 0};
-	struct wire_error e = {
-		1, 1, {longest, WIRE_TEXT_MAX}
-        };
+	struct wire_error e = {1, 1, {longest, WIRE_TEXT_MAX}};
 
 	memset(longest, 'x', sizeof longest);
 	check(wire_encode_fetch(buf, sizeof buf, 1, &f) == 16 + 94 + WIRE_EXE_MAX);
 	check(wire_encode_fetch(buf, 16 + 94 + WIRE_EXE_MAX - 1, 1, &f) == -ENOBUFS);
 	f.exe.size++;
 	check(wire_encode_fetch(buf, sizeof buf, 1, &f) == -EINVAL);
-	f = (struct wire_fetch){
-		FETCH_TOKEN, 1, 0, 0, "", {NULL, 0}
-        };
+	f = (struct wire_fetch){FETCH_TOKEN, 1, 0, 0, "", {NULL, 0}};
 	check(wire_encode_fetch(buf, sizeof buf, 1, &f) == -EINVAL);
-	f = (struct wire_fetch){
-		0, 0, 0, 0, "", {NULL, 0}
-        };
+	f = (struct wire_fetch){0, 0, 0, 0, "", {NULL, 0}};
 	check(wire_encode_fetch(buf, sizeof buf, 1, &f) == -EINVAL);
-	f = (struct wire_fetch){
-		0, 1, 0, 0, "", {"a\0b", 3}
-        };
+	f = (struct wire_fetch){0, 1, 0, 0, "", {"a\0b", 3}};
 	check(wire_encode_fetch(buf, sizeof buf, 1, &f) == -EINVAL);
 	check(wire_encode_answer(buf, sizeof buf, 1, &a) == 16 + 74 + JOB_KEY_MAX);
 	a.key.size++;
 	check(wire_encode_answer(buf, sizeof buf, 1, &a) == -EINVAL);
-	a = (struct wire_answer){
-		0, 0, "nothing", {NULL, 0}
-        };
+	a = (struct wire_answer){0, 0, "nothing", {NULL, 0}};
 	check(wire_encode_answer(buf, sizeof buf, 1, &a) == -EINVAL);
 	check(wire_encode_get(buf, sizeof buf, 1, &g) == -EINVAL);
 	check(wire_encode_error(buf, sizeof buf, 1, &e) == 16 + 8 + WIRE_TEXT_MAX);
 	e.text.size++;
 	check(wire_encode_error(buf, sizeof buf, 1, &e) == -EINVAL);
-	e = (struct wire_error){
-		0, 1, {NULL, 0}
-        };
+	e = (struct wire_error){0, 1, {NULL, 0}};
 	check(wire_encode_error(buf, sizeof buf, 1, &e) == -EINVAL);
 }
 
 TEST(data_chunks)
 {
 	static char chunk[WIRE_CHUNK_MAX + 1];
-	struct wire_data d =
-				 {
-					 200000, 131072, {chunk, WIRE_CHUNK_MAX}
-        },
-			 got;
+	struct wire_data d = {200000, 131072, {chunk, WIRE_CHUNK_MAX}}, got;
 	ssize_t n = wire_encode_data(buf, sizeof buf, 9, &d);
 
 	check(n == (ssize_t)WIRE_DATAGRAM_MAX);
@@ -407,17 +378,11 @@ TEST(data_chunks)
 	check(got.bytes.size == WIRE_CHUNK_MAX && got.offset == 131072);
 	d.bytes.size++;
 	check(wire_encode_data(buf, sizeof buf, 9, &d) == -EINVAL);
-	d = (struct wire_data){
-		10, 8, {chunk, 3}
-        };
+	d = (struct wire_data){10, 8, {chunk, 3}};
 	check(wire_encode_data(buf, sizeof buf, 9, &d) == -EINVAL);
-	d = (struct wire_data){
-		10, 11, {chunk, 0}
-        };
+	d = (struct wire_data){10, 11, {chunk, 0}};
 	check(wire_encode_data(buf, sizeof buf, 9, &d) == -EINVAL);
-	d = (struct wire_data){
-		10, 10, {NULL, 0}
-        };
+	d = (struct wire_data){10, 10, {NULL, 0}};
 	n = wire_encode_data(buf, sizeof buf, 9, &d);
 	check(n == 24);
 	check(wire_decode_data(buf, (size_t)n, &got) == 0);
@@ -425,11 +390,7 @@ TEST(data_chunks)
 
 TEST(report_fills_up)
 {
-	struct wire_report r =
-				   {
-					   0, 0, 0, DIG, 1, 0, bytes(KEY), {NULL, 0}
-        },
-			   got;
+	struct wire_report r = {0, 0, 0, DIG, 1, 0, bytes(KEY), {NULL, 0}}, got;
 	char name[SNAPSHOT_NAME_MAX + 2];
 	size_t used, added = 0, cursor = 0, walked = 0;
 	struct wire_bytes b;
