@@ -369,6 +369,7 @@ int pyhook_locate(const struct pyexe *exe, enum pyhook_method method, struct pyh
 		h.parent = strdup(exe->site);
 		h.name = strdup(PYHOOK_PACKAGE);
 	}
+	h.owner = exe->owner;
 	if (!h.parent || !h.name) {
 		pyhook_done(&h);
 		return -ENOMEM;

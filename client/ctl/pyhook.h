@@ -57,6 +57,7 @@ struct pyhook {
 	enum pyhook_method method;
 	char *parent;                               /* PREFIX/lib or site-packages */
 	char *name;                                 /* of our directory in it */
+	uid_t owner;                                /* of the interpreter */
 	struct pyhook_file files[PYHOOK_FILES_MAX]; /* the manifest last */
 	size_t n_files;
 	bool compiled;

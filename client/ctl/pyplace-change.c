@@ -46,7 +46,9 @@ static void parent_done(struct parent *p)
 	p->fd = safe_close(p->fd);
 }
 
-static int parent_open(const char *path, struct parent *ret, char why[PYEXE_WHY_SIZE])
+/* OWNER: of the interpreter. A link of a user may lead anywhere, so root looks at whose the place
+ * is. */
+static int parent_open(const char *path, uid_t owner, struct parent *ret, char why[PYEXE_WHY_SIZE])
 {
 	_cleanup_(parent_done) struct parent p = {.fd = place_open_directory(path), .path = path};
 	struct stat st;
@@ -55,6 +57,11 @@ static int parent_open(const char *path, struct parent *ret, char why[PYEXE_WHY_
 		return refuse(p.fd, why, "cannot open %s: %s", path, strerror(-p.fd));
 	if (fstat(p.fd, &st) < 0)
 		return -errno;
+	if (geteuid() == 0 && owner != 0 && st.st_uid != owner)
+		return refuse(-EPERM, why,
+			      "%s belongs to uid %u, the interpreter that leads there to uid %u: "
+			      "nothing is changed there",
+			      path, (unsigned)st.st_uid, (unsigned)owner);
 	if (flock(p.fd, LOCK_EX | LOCK_NB) < 0)
 		return refuse(-EBUSY, why, "%s is being changed by another cudaenvctl", path);
 	p.give = geteuid() == 0 && st.st_uid != 0;
@@ -348,7 +355,7 @@ int pyplace_install(const struct pyhook *hook, char why[PYEXE_WHY_SIZE])
 	int r;
 
 	why[0] = '\0';
-	r = parent_open(hook->parent, &p, why);
+	r = parent_open(hook->parent, hook->owner, &p, why);
 	if (r == 0)
 		r = pyplace_look(hook->parent, hook->name, &place, why);
 	if (r == 0)
@@ -436,14 +443,14 @@ static int remove_place(const struct parent *p, const struct pyplace *place,
 	return r;
 }
 
-int pyplace_remove(const char *parent, const char *name, char why[PYEXE_WHY_SIZE])
+int pyplace_remove(const char *parent, const char *name, uid_t owner, char why[PYEXE_WHY_SIZE])
 {
 	_cleanup_(pyplace_done) struct pyplace place = PYPLACE_NULL;
 	_cleanup_(parent_done) struct parent p = {.fd = -EBADF};
 	int r;
 
 	why[0] = '\0';
-	r = parent_open(parent, &p, why);
+	r = parent_open(parent, owner, &p, why);
 	if (r == 0)
 		r = pyplace_look(parent, name, &place, why);
 	if (r == 0)

@@ -8,7 +8,8 @@
  * older hook is exchanged), so that an interpreter that starts meanwhile sees the old state or the
  * new one. Removing deletes a file only if the manifest beside it names it with the hash that it
  * has, or if it is the cache that an interpreter made of such a file. All steps are relative to
- * directories opened component by component without following links.
+ * directories opened component by component without following links. Those were followed when the
+ * place was found: root changes nothing of others where a user's interpreter leads.
  */
 
 #include "client/ctl/pyhook.h"
@@ -69,4 +70,4 @@ int pyplace_install(const struct pyhook *hook, char why[PYEXE_WHY_SIZE]);
 /* Takes away the hook NAME in PARENT. 1: all of it, 0: nothing was there. Negative errno with WHY:
  * -EEXIST it is not ours; -EUCLEAN: what could be proven ours is gone, the rest is named in WHY;
  * other. */
-int pyplace_remove(const char *parent, const char *name, char why[PYEXE_WHY_SIZE]);
+int pyplace_remove(const char *parent, const char *name, uid_t owner, char why[PYEXE_WHY_SIZE]);

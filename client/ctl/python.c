@@ -292,7 +292,7 @@ static int remove_method(struct ctl *ctl, const struct pyexe *exe, enum pyhook_m
 	if (ctl->dry_run)
 		r = 1;
 	else
-		r = pyplace_remove(place.parent, place.name, why);
+		r = pyplace_remove(place.parent, place.name, exe->owner, why);
 	if (r <= 0)
 		return r;
 	(void)snprintf(path, sizeof path, "%s/%s", place.parent, place.name);

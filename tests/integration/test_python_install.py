@@ -640,6 +640,28 @@ def test_a_link_of_a_user_is_not_followed(place, base):
     assert list(outside.iterdir()) == []
 
 
+@needs_root
+def test_a_link_of_a_user_leads_root_nowhere(place, venv):
+    """site-packages of a user's venv is a link to a directory of root's: neither install nor remove touches that."""
+    outside = place.root / "outside"
+    site = next((venv.parent.parent / "lib").glob("python*/site-packages"))
+    site.rename(outside)
+    site.symlink_to(outside)
+    for path in (venv.parent.parent, *venv.parent.parent.rglob("*")):
+        os.lchown(path, 12345, 12345)
+    before = tree(outside)
+    done = place.ctl("python", "install", "--python", venv, ok=3)
+    assert b"belongs to uid 0, the interpreter that leads there to uid 12345" in done.stderr
+    assert tree(outside) == before
+    os.lchown(site, 0, 0)
+    os.lchown(venv.parent.parent, 0, 0)
+    place.ctl("python", "install", "--python", venv)
+    before = tree(outside)
+    os.lchown(venv.parent.parent, 12345, 12345)
+    place.ctl("python", "remove", "--python", venv, ok=3)
+    assert tree(outside) == before
+
+
 @pytest.mark.skipif(not PYPY, reason="no PyPy")
 def test_pypy_venv(place):
     exe = pythons.make_venv(PYPY, place.root / "python")

@@ -176,9 +176,9 @@ TEST(install_and_remove)
 	check(pyplace_look(root, "pkg", &p, why) == 0 && p.state == PYPLACE_GOOD &&
 	      p.n_entries == 2);
 	pyplace_done(&p);
-	check(pyplace_remove(root, "other", why) == 0);
-	check(pyplace_remove(root, "pkg", why) == 1);
-	check(pyplace_remove(root, "pkg", why) == 0);
+	check(pyplace_remove(root, "other", geteuid(), why) == 0);
+	check(pyplace_remove(root, "pkg", geteuid(), why) == 1);
+	check(pyplace_remove(root, "pkg", geteuid(), why) == 0);
 	check(rmdir(root) == 0);
 	check(pyplace_install(&h, why) == -ENOENT && why[0]);
 }
