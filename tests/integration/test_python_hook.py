@@ -149,7 +149,7 @@ def other(fresh):
     path = (fresh.library if fresh.kind == "base" else fresh.packages) / "sitecustomize.py"
     saved = path.read_bytes() if path.exists() else None
     if fresh.kind == "venv" and fresh.start("-c", "import sitecustomize")[0] == 0:
-        pytest.skip("the base's own sitecustomize comes first")
+        pytest.skip("n/a: the base's own sitecustomize comes first")
     path.write_text(OTHER)
     yield fresh
     path.unlink()
@@ -203,14 +203,14 @@ def test_a_source_entry_that_is_cut(other, cut):
 def test_unreadable_for_the_process(other, file):
     h = other
     if str(os.path.realpath(h.exe)).startswith("/root"):
-        pytest.skip("another uid cannot run this interpreter")
+        pytest.skip("n/a: another uid cannot run this interpreter")
     path = {"entry": h.directory / f"{h.entry}.py", "reader": h.directory / "cudaenv_reader.py", "directory": h.directory,
             "__pycache__": h.directory / "__pycache__"}[file]
     path.chmod(0)
     drop = ["/usr/bin/setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "/bin/sh", "-c", '"$@"; exit $?', "x"]
     probe = subprocess.run([*drop, str(h.exe), "-S", "-c", ""], env=h.env, capture_output=True, cwd="/")
     if probe.returncode != 0:
-        pytest.skip("another uid cannot run this interpreter")
+        pytest.skip("n/a: another uid cannot run this interpreter")
     done = subprocess.run([*drop, str(h.exe), "-c", PROGRAM], env=h.env, capture_output=True, text=True, cwd="/")
     assert (done.returncode, done.stdout, done.stderr) == UNHOOKED
 
@@ -350,7 +350,7 @@ def somewhere(request, hooked):
     env = {}
     if request.param == "library":
         if hooked.kind == "venv":
-            pytest.skip("that is the base's")
+            pytest.skip("n/a: that is the base's")
         place = hooked.library
     elif request.param == "site-packages":
         place = hooked.packages
@@ -602,7 +602,7 @@ posix.stat = interfere
     (h.packages / "00-a.pth").write_text("import interferes\n")
     try:
         if h.start("-S", "-c", f"import site; print({str(h.packages)!r} in site.getsitepackages())")[1] != "True\n":
-            pytest.skip("this interpreter reads no .pth file there")
+            pytest.skip("n/a: this interpreter reads no .pth file there")
         code, out, err = h.start("-c", "print('ran')")
         if heard:
             assert code != 0 and out == "" and "KeyboardInterrupt" in err
