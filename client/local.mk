@@ -24,10 +24,11 @@ nodist_pkgconfig_DATA = client/libcudaenv.pc
 
 check_PROGRAMS += tests/unit/test-apply tests/unit/test-apply-marks tests/unit/test-fetch tests/unit/test-guest \
 	tests/unit/test-start tests/unit/test-start-files
-# A sanitizer's build needs its runtime's symbols.
+# A sanitizer's build has its runtime's symbols.
 if !SANITIZE
 TESTS += tests/check-symbols.sh
-endif tests/unit/test-apply tests/unit/test-apply-marks tests/unit/test-fetch \
+endif
+TESTS += tests/unit/test-apply tests/unit/test-apply-marks tests/unit/test-fetch \
 	tests/unit/test-guest tests/unit/test-start tests/unit/test-start-files
 EXTRA_DIST += tests/check-symbols.sh
 tests_unit_test_apply_SOURCES = tests/unit/test-apply.c tests/unit/apply-process.h tests/unit/test.h
