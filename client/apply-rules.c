@@ -3,20 +3,9 @@
 
 #include "client/apply-internal.h"
 
-static bool acts_at_exec(struct slice name)
-{
-	return slice_begins(name, "LD_") || slice_begins(name, "PYTHON") ||
-	       slice_begins(name, "MALLOC_") || slice_same(name, slice_of("GLIBC_TUNABLES"));
-}
-
-bool apply_too_late(const char *name)
-{
-	return acts_at_exec(slice_of(name));
-}
-
 static bool is_late(const struct work *w, const struct variable *v)
 {
-	return !(w->flags & APPLY_EXEC) && acts_at_exec(v->name);
+	return !(w->flags & APPLY_EXEC) && snapshot_name_late(v->name.ptr, v->name.size);
 }
 
 static bool toolkit_here(struct work *w)
@@ -260,8 +249,8 @@ int rules_decide(struct work *w)
 		struct variable *v = &w->variables[i];
 
 		/* In case keep an exec sets what the hook could not. */
-		v->stands = w->keep &&
-			    !(w->flags & APPLY_EXEC && !v->mark.there && acts_at_exec(v->name));
+		v->stands = w->keep && !(w->flags & APPLY_EXEC && !v->mark.there &&
+					 snapshot_name_late(v->name.ptr, v->name.size));
 		if (!w->keep)
 			take_back(w, v);
 		if (v->entries && v->entries->rule != SNAPSHOT_TOGETHER) {

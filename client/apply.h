@@ -72,6 +72,3 @@ int apply(char *const *env, const struct snapshot *snapshot, uid_t uid, unsigned
  * strings. */
 void applied_done(struct applied *a);
 void applied_release(struct applied *a);
-
-/* A name that acts only before the program starts. */
-bool apply_too_late(const char *name);

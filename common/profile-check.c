@@ -136,7 +136,7 @@ int profile_check_value(struct profile *p, enum snapshot_rule rule, const struct
 		r = check_list(p, rule, e);
 	if (r >= 0 && rule != SNAPSHOT_UNSET)
 		r = check_path(p, e);
-	if (r >= 0 && profile_name_is_late(e->key))
+	if (r >= 0 && snapshot_name_late(e->key, strlen(e->key)))
 		r = findings_add(&p->findings, FINDING_ADVICE, e->line, e->column, "too-late",
 				 e->key, "start programs that need it by cudaenvctl exec",
 				 "%s acts before a program starts: not set by the start hook, set "

@@ -80,13 +80,6 @@ bool profile_name_is_own(const char *name)
 	return startswith(name, "CUDAENV_");
 }
 
-bool profile_name_is_late(const char *name)
-{
-	static const char *const names[] = {"LD_*", "PYTHON*", "GLIBC_TUNABLES", "MALLOC_*"};
-
-	return in_table(name, names, ARRAY_SIZE(names));
-}
-
 bool profile_name_is_search_path(const char *name)
 {
 	static const char *const names[] = {

@@ -16,9 +16,6 @@ bool profile_name_is_secret(const char *name);
 bool profile_name_is_reserved(const char *name);
 /* cudaenv's own (CUDAENV_*): refused. */
 bool profile_name_is_own(const char *name);
-/* Acts only before a program starts (LD_*, PYTHON*, ...): the start hook cannot set it, exec and
- * the exports do. */
-bool profile_name_is_late(const char *name);
 /* A list of directories in which an empty element means the working directory (PATH,
  * LD_LIBRARY_PATH, ...). */
 bool profile_name_is_search_path(const char *name);

@@ -34,6 +34,19 @@ static bool is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+bool snapshot_name_late(const char *name, size_t size)
+{
+	static const char *const names[] = {"LD_*", "PYTHON*", "MALLOC_*", "GLIBC_TUNABLES"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		size_t n = strcspn(names[i], "*");
+
+		if ((names[i][n] ? size >= n : size == n) && memcmp(name, names[i], n) == 0)
+			return true;
+	}
+	return false;
+}
+
 bool snapshot_name_valid(const char *name, size_t size)
 {
 	if (size == 0 || size > SNAPSHOT_NAME_MAX || is_digit(name[0]))

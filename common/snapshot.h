@@ -60,6 +60,9 @@ struct snapshot {
 
 /* [A-Za-z_][A-Za-z0-9_]*, at most SNAPSHOT_NAME_MAX. */
 bool snapshot_name_valid(const char *name, size_t size);
+/* Acts only before a program starts (LD_*, PYTHON*, MALLOC_*, GLIBC_TUNABLES): the start hook does
+ * not set it, exec does. */
+bool snapshot_name_late(const char *name, size_t size);
 /* Profile and group names: [A-Za-z0-9_.@-]+, not beginning with '.' or '-', at most 128. */
 bool snapshot_label_valid(const char *label, size_t size);
 

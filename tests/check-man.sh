@@ -162,10 +162,10 @@ check_names() {
 	[ "$(wc -l <"$dir/names")" -gt 50 ] || fail "cudaenv.profile.5 has no refused names"
 	[ "$taken" = "$(wc -l <"$dir/names")" ] ||
 		fail "cudaenv.profile.5: of $(wc -l <"$dir/names") names $taken are refused"
-	for table in secret reserved late search_path; do
-		names=$(sed -n "/^bool profile_name_is_$table(/,/^}/p" "$SRCDIR/common/profile-names.c" |
+	for table in profile_name_is_secret profile_name_is_reserved profile_name_is_search_path snapshot_name_late; do
+		names=$(sed -n "/^bool $table(/,/^}/p" "$SRCDIR/common/profile-names.c" "$SRCDIR/common/snapshot.c" |
 			grep -oE '"[A-Z_][A-Z0-9_*]*"' | tr -d '"')
-		[ -n "$names" ] || fail "no names of profile_name_is_$table()"
+		[ -n "$names" ] || fail "no names of $table()"
 		within "cudaenv.profile.5: names are missing ($table)" "$names" "$(plain cudaenv.profile.5 | words)"
 	done
 }

@@ -53,15 +53,4 @@ TEST(reserved)
 	check(profile_name_is_own("CUDAENV_X") && !profile_name_is_own("CUDAENV"));
 }
 
-TEST(late)
-{
-	check(profile_name_is_late("LD_LIBRARY_PATH"));
-	check(profile_name_is_late("PYTHONHASHSEED"));
-	check(profile_name_is_late("GLIBC_TUNABLES"));
-	check(profile_name_is_late("MALLOC_ARENA_MAX"));
-	check(!profile_name_is_late("GLIBC_TUNABLES_X"));
-	check(!profile_name_is_late("PATH"));
-	check(!profile_name_is_late("CUDA_HOME"));
-}
-
 TEST_MAIN

@@ -379,4 +379,19 @@ TEST(load)
 	check(system(path) == 0);
 }
 
+TEST(late_names)
+{
+	static const char *const late[] = {
+		"LD_LIBRARY_PATH",  "LD_PRELOAD", "PYTHONHASHSEED", "PYTHONPATH", "GLIBC_TUNABLES",
+		"MALLOC_ARENA_MAX", "LD_"};
+	static const char *const others[] = {
+		"GLIBC_TUNABLES_X",        "PATH",  "CUDA_HOME", "LDFLAGS",
+		"PYTORCH_CUDA_ALLOC_CONF", "PYTHO", "LD",        ""};
+
+	for (size_t i = 0; i < ARRAY_SIZE(late); i++)
+		check(snapshot_name_late(late[i], strlen(late[i])));
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		check(!snapshot_name_late(others[i], strlen(others[i])));
+}
+
 TEST_MAIN
