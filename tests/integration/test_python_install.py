@@ -190,6 +190,8 @@ def test_base_covers_its_venvs_and_a_venv_itself_alone(place, base):
 
 
 def test_method_pth_on_a_base(place, base):
+    if str(pythons.ALL[-1]).startswith("debian"):
+        pytest.skip("n/a: Debian's python3 has its .pth files below /usr/local, not in the copy of its tree")
     before = tree(place.root / "python")
     assert place.json("python", "install", "--python", base, "--method", "pth")["method"] == "pth"
     assert place.show(base) == VARIABLES
@@ -198,6 +200,8 @@ def test_method_pth_on_a_base(place, base):
 
 
 def test_a_real_zip_file_stays(place, base):
+    if str(pythons.ALL[-1]).startswith("debian"):
+        pytest.skip("n/a: Debian's python3 has its .pth files below /usr/local, not in the copy of its tree")
     python = pythons.ALL[-1]
     zipped = place.root / f"python/lib/python{python.xy.replace('.', '')}.zip"
     shutil.make_archive(str(zipped)[:-4], "zip", SRC / "client/python", "cudaenv_apply.py")
@@ -662,7 +666,7 @@ def test_a_link_of_a_user_leads_root_nowhere(place, venv):
     assert tree(outside) == before
 
 
-@pytest.mark.skipif(not PYPY, reason="no PyPy")
+@pytest.mark.skipif(not PYPY, reason="n/a: no PyPy here")
 def test_pypy_venv(place):
     exe = pythons.make_venv(PYPY, place.root / "python")
     before = tree(place.root / "python")
