@@ -4,16 +4,13 @@
 A node is one runtime directory with its own configuration and state; its pieces run as `cudaenvd --user`, so that a test
 needs no systemd and touches nothing outside its temporary directory.
 """
-import atexit
 import json
 import os
 import pathlib
 import select
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 
 PREFIX = pathlib.Path(os.environ["CUDAENV_TEST_PREFIX"])
@@ -52,18 +49,6 @@ def clean_environ(**more):
     env = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     env.update({k: str(v) for k, v in more.items()})
     return env
-
-
-def for_others(path, made=[]):
-    """A copy of PATH where every user may read and run it: a clone may lie in a closed home. Equal names are one file."""
-    if not made:
-        made.append(pathlib.Path(tempfile.mkdtemp(prefix="cudaenv-others-")))
-        made[0].chmod(0o755)
-        atexit.register(shutil.rmtree, made[0], ignore_errors=True)
-    copy = made[0] / pathlib.Path(path).name
-    if not copy.exists():
-        shutil.copy2(path, copy)
-    return copy
 
 
 class Node:

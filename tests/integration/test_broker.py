@@ -20,7 +20,7 @@ import time
 
 import pytest
 
-from node import BROKER, clean_environ, for_others, wait_until
+from node import BROKER, clean_environ, wait_until
 
 FETCH, ANSWER, REPORT, GET, DATA, ERROR = range(1, 7)
 PIDNS = os.stat("/proc/self/ns/pid").st_ino
@@ -107,10 +107,7 @@ class Peer:
 
     def __init__(self, runtime, uid=None, parent=None):
         self.parent = parent
-        here = pathlib.Path(__file__)
-        for module in here, here.with_name("node.py"):
-            directory = for_others(module).parent
-        command = [sys.executable, "-c", PEER, str(directory), str(runtime)]
+        command = [sys.executable, "-c", PEER, str(pathlib.Path(__file__).parent), str(runtime)]
         if parent:
             self.pid = parent.tell(f"start_child({command!r})")
             return
@@ -802,7 +799,7 @@ class Service:
                                 LISTEN_FDS="1", LISTEN_FDNAMES="broker", WATCHDOG_USEC="500000")
         self.files.log = open(self.files.root / "log", "ab")
         self.files.process = subprocess.Popen(
-            [sys.executable, "-c", PASS, str(self.listener.fileno()), str(self.uid), str(for_others(BROKER))],
+            [sys.executable, "-c", PASS, str(self.listener.fileno()), str(self.uid), str(BROKER)],
             pass_fds=[self.listener.fileno()], env=environ, stderr=self.files.log)
         self.wait_for(b"READY=1")
 

@@ -10,7 +10,6 @@ import sys
 
 import pytest
 from conftest import CTL, MANAGER, PCIE8, PREFIX, SRC, clean_environ, wait_until
-from node import for_others
 
 VERBS = "status list show check on observe off use rollback history workers exec python help".split()
 CHANGING = "on observe off use rollback".split()
@@ -442,12 +441,12 @@ def test_no_login_session(tmp_path):
     assert not os.path.exists(f"/run/user/{uid}")
     way = f"/run/user/{uid} does not exist (no login session): export XDG_RUNTIME_DIR=DIR, a directory of your own with mode 0700, " \
         "in this and every later shell"
-    for command in [for_others(MANAGER), "--user"], [for_others(MANAGER)]:
+    for command in [MANAGER, "--user"], [MANAGER]:
         done = subprocess.run(command, env=clean_environ(HOME="/tmp/nobody-has-this"), user=uid, group=uid, extra_groups=[],
                               capture_output=True, text=True, timeout=60)
         assert done.returncode == 1 and way in done.stderr and "Permission denied" not in done.stderr
     for verb in "status", "list", "workers", "on":
-        done = subprocess.run([for_others(CTL), "--user", verb], env=clean_environ(HOME="/tmp/nobody-has-this"), user=uid,
+        done = subprocess.run([CTL, "--user", verb], env=clean_environ(HOME="/tmp/nobody-has-this"), user=uid,
                               group=uid, extra_groups=[], capture_output=True, text=True, timeout=60)
         assert done.returncode == (1 if verb == "status" else 3) and way in done.stdout + done.stderr
 
@@ -605,15 +604,15 @@ def test_a_process_that_is_gone_is_not_listed(two):
 
 def test_ordinary_users_see_their_own(two):
     with program(two) as (main, _):
-        done = subprocess.run([for_others(CTL), "workers", "--json"], env=two.environ(), user=65534, group=65534, extra_groups=[],
+        done = subprocess.run([CTL, "workers", "--json"], env=two.environ(), user=65534, group=65534, extra_groups=[],
                               capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == {"processes": [], "jobs": []}
-        done = subprocess.run([for_others(CTL), "status", "--json"], env=two.environ(), user=65534, group=65534, extra_groups=[],
+        done = subprocess.run([CTL, "status", "--json"], env=two.environ(), user=65534, group=65534, extra_groups=[],
                               capture_output=True, text=True, timeout=60)
         assert json.loads(done.stdout)["processes"] == 1
         for arguments in ["use", "pcie8"], ["off"], ["rollback"]:
-            done = subprocess.run([for_others(CTL), *arguments], env=two.environ(), user=65534, group=65534, extra_groups=[],
+            done = subprocess.run([CTL, *arguments], env=two.environ(), user=65534, group=65534, extra_groups=[],
                                   capture_output=True, text=True, timeout=60)
             assert done.returncode == 1 and done.stdout == "", (arguments, done.stderr)
             assert done.stderr == f"cudaenvctl: {arguments[0]}: only root and who runs this cudaenvd may do this\n"
@@ -848,7 +847,7 @@ def test_off_with_the_runtime_directory_full(node, alive):
 
 def test_off_is_the_owners_alone(two):
     two.stop(signal.SIGKILL)
-    done = subprocess.run([for_others(CTL), "off"], env=two.environ(), user=65534, group=65534, extra_groups=[], capture_output=True,
+    done = subprocess.run([CTL, "off"], env=two.environ(), user=65534, group=65534, extra_groups=[], capture_output=True,
                           text=True, timeout=60)
     assert done.returncode == 3 and "root" in done.stderr
     assert "\nmode on\n" in (two.run / "assign").read_text()

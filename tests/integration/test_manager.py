@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from node import BROKER, CTL, MANAGER, clean_environ, for_others, wait_until
+from node import CTL, MANAGER, clean_environ, wait_until
 
 USER = 12345
 
@@ -313,7 +313,7 @@ def test_idle_means_asleep(running):
 # --- control
 
 def as_user(node, *arguments, uid=USER):
-    return subprocess.run([for_others(CTL), *arguments], env=node.environ(), capture_output=True, text=True, user=uid, group=uid,
+    return subprocess.run([CTL, *arguments], env=node.environ(), capture_output=True, text=True, user=uid, group=uid,
                           extra_groups=[], cwd="/", timeout=60)
 
 
@@ -337,7 +337,7 @@ def test_an_ordinary_users_own(node):
         os.chown(directory, USER, USER)
     with open(node.root / "manager.log", "ab") as log:
         node.log = log
-        node.process = subprocess.Popen([for_others(MANAGER)], env=node.environ(CUDAENV_LIBEXECDIR=for_others(BROKER).parent), user=USER, group=USER, extra_groups=[], stdin=subprocess.DEVNULL,
+        node.process = subprocess.Popen([MANAGER], env=node.environ(), user=USER, group=USER, extra_groups=[], stdin=subprocess.DEVNULL,
                                         stdout=log, stderr=log, start_new_session=True)
     wait_until((node.run / "socket").exists, "the broker's socket")
     assert as_user(node, "use", "a").returncode == 0

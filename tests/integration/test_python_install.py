@@ -12,7 +12,7 @@ import tempfile
 import pytest
 
 import pythons
-from node import CTL, PREFIX, SRC, clean_environ, for_others
+from node import CTL, PREFIX, SRC, clean_environ
 from published import VARIABLES, Published
 
 PYPY = shutil.which("pypy3")
@@ -627,7 +627,7 @@ def test_a_users_tree(place, base):
 @needs_root
 def test_a_user_before_a_tree_of_roots(place, base):
     before = tree(place.root / "python")
-    done = subprocess.run([for_others(CTL), "python", "install", "--python", base], capture_output=True, text=True, user=12345,
+    done = subprocess.run([CTL, "python", "install", "--python", base], capture_output=True, text=True, user=12345,
                           group=12345, extra_groups=[], cwd="/", env=clean_environ(CUDAENV_RUNTIME_DIR=place.published.path))
     assert done.returncode == 3
     assert "Permission denied; hook a venv of yours, or run this as root" in done.stderr

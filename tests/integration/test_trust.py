@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from node import clean_environ, for_others, wait_until
+from node import clean_environ, wait_until
 
 CLIENT = pathlib.Path(os.environ["BUILDDIR"]) / "tests/start-client"
 USER, OTHER = 12345, 23456
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be othe
 def as_user(node, uid=USER, environ=None, **variables):
     """One start of libcudaenv as UID, a job of its own; its line "digest outcome job by-broker" and its environment."""
     env = clean_environ(CUDAENV_RUNTIME_DIR=node.run, **variables)
-    done = subprocess.run(node.new_job([for_others(CLIENT)]), env=env, capture_output=True, text=True, user=uid, group=uid, extra_groups=[],
+    done = subprocess.run(node.new_job([CLIENT]), env=env, capture_output=True, text=True, user=uid, group=uid, extra_groups=[],
                           cwd="/", timeout=30)
     assert (done.returncode, done.stderr) == (0, ""), (done.returncode, done.stdout, done.stderr)
     return done.stdout.split()
@@ -154,7 +154,7 @@ def test_a_users_pin_steers_nobody_else(pcie8):
     digest = pcie8.json("status")["digest"]
     pcie8.variables("other", NCCL_PROTO="Simple")
     other = wait_until(lambda: [p["digest"] for p in pcie8.json("list")["profiles"] if p["name"] == "other"], "it is listed")[0]
-    job = subprocess.Popen(pcie8.new_job(["/bin/sh", "-c", "read x; " + str(for_others(CLIENT)) + "; exit 0"]), stdin=subprocess.PIPE,
+    job = subprocess.Popen(pcie8.new_job(["/bin/sh", "-c", "read x; " + str(CLIENT) + "; exit 0"]), stdin=subprocess.PIPE,
                            stdout=subprocess.PIPE, text=True, env=clean_environ(CUDAENV_RUNTIME_DIR=pcie8.run))
     # The root of that job is the inner sh: below the boundary.
     shell = int(wait_until(pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text, "the inner shell").split()[0])
