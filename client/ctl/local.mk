@@ -15,6 +15,8 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/published.c client/ctl/published.h \
 	client/ctl/pycompile.c client/ctl/pycompile.h \
 	client/ctl/pyexe.c client/ctl/pyexe.h \
+	client/ctl/pycover.h \
+	client/ctl/pyfind.h \
 	client/ctl/pyhook.c client/ctl/pyhook.h \
 	client/ctl/pyplace-change.c client/ctl/pyplace-internal.h \
 	client/ctl/pyplace-look.c client/ctl/pyplace.h \
