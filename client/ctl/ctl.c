@@ -11,13 +11,10 @@
 #include <locale.h>
 #include <stdarg.h>
 
+#include "client/ctl/jsonutil.h"
 #include "client/ctl/text.h"
 #include "common/near.h"
 #include "common/util.h"
-
-#define OPTIONS_MAX 24
-
-enum { OPT_HELP = 256, OPT_USER, OPT_JSON, OPT_DRY_RUN, OPT_REASON, OPT_VERSION, OPT_OWN };
 
 static const struct verb *const verbs[] = {
 	&verb_status,  &verb_list, &verb_show,   &verb_check,    &verb_on,
@@ -81,54 +78,76 @@ const struct paths *ctl_paths(struct ctl *ctl)
 	return &ctl->paths;
 }
 
-static void help_options(const struct verb *verb)
+size_t ctl_options(struct ctl *ctl, const struct verb *verb, struct ctl_option ret[CTL_OPTIONS_MAX])
 {
-	char left[64];
+	const struct ctl_option
+		dry_run = {.name = "dry-run",
+			   .help = "say what would change, change nothing",
+			   .flag = &ctl->dry_run},
+		reason = {.name = "reason",
+			  .argument = "TEXT",
+			  .help = "kept in the history with the change",
+			  .value = &ctl->reason},
+		version = {.name = "version", .help = "the version", .flag = &ctl->version},
+		all[] = {
+			{.name = "user",
+			 .help = "your own cudaenvd, not the system's",
+			 .flag = &ctl->user},
+			{.name = "json", .help = "one JSON document on stdout", .flag = &ctl->json},
+			{.name = "help", .letter = 'h', .help = "this text", .flag = &ctl->help}};
+	const struct ctl_option *own = verb ? verb->options : NULL;
+	unsigned flags = verb ? verb->flags : 0;
+	size_t n = 0;
 
-	if (verb && verb->options) {
-		for (const struct ctl_option *o = verb->options; o->name; o++) {
-			int n = o->letter ? snprintf(left, sizeof left, "-%c, --%s", o->letter,
-						     o->name)
-					  : snprintf(left, sizeof left, "    --%s", o->name);
-
-			if (o->argument && n > 0 && (size_t)n < sizeof left)
-				(void)snprintf(left + n, sizeof left - (size_t)n, "=%s",
-					       o->argument);
-			printf("  %-24s %s\n", left, o->help);
-		}
-	}
-	if (verb && verb->flags & (VERB_CHANGES | VERB_DRY_RUN))
-		printf("  %-24s %s\n", "    --dry-run", "say what would change, change nothing");
-	if (verb && verb->flags & VERB_CHANGES)
-		printf("  %-24s %s\n", "    --reason=TEXT", "kept in the history with the change");
-	printf("  %-24s %s\n  %-24s %s\n  %-24s %s\n", "    --user",
-	       "your own cudaenvd, not the system's", "    --json", "one JSON document on stdout",
-	       "-h, --help", "this text");
+	while (own && own->name && n + ARRAY_SIZE(all) + 2 < CTL_OPTIONS_MAX)
+		ret[n++] = *own++;
+	if (flags & (VERB_CHANGES | VERB_DRY_RUN))
+		ret[n++] = dry_run;
+	if (flags & VERB_CHANGES)
+		ret[n++] = reason;
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		ret[n++] = all[i];
 	if (!verb)
-		printf("  %-24s %s\n", "    --version", "the version");
+		ret[n++] = version;
+	return n;
 }
 
-static int help_verb(const struct verb *verb)
+static void help_options(struct ctl *ctl, const struct verb *verb)
+{
+	struct ctl_option options[CTL_OPTIONS_MAX];
+	size_t n = ctl_options(ctl, verb, options);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct ctl_option *o = &options[i];
+		char left[64], letter[] = {'-', o->letter, ',', ' ', '\0'};
+
+		(void)snprintf(left, sizeof left, "%s--%s%s%s", o->letter ? letter : "    ",
+			       o->name, o->argument ? "=" : "", o->argument ? o->argument : "");
+		printf("  %-24s %s\n", left, o->help);
+	}
+}
+
+static int help_verb(struct ctl *ctl, const struct verb *verb)
 {
 	printf("Usage: cudaenvctl %s [OPTION...]%s%s\n\n%s\n", verb->name,
 	       verb->arguments[0] ? " " : "", verb->arguments, verb->summary);
 	if (verb->help)
 		printf("\n%s\n", verb->help);
 	printf("\nOptions:\n");
-	help_options(verb);
+	help_options(ctl, verb);
 	printf("\nExit status: 0 good, 1 the answer is bad news, 2 wrong usage, 3 the system "
 	       "failed.\n");
 	return ctl_finish(CTL_GOOD);
 }
 
-static int help(void)
+static int help(struct ctl *ctl)
 {
 	printf("Usage: cudaenvctl [OPTION...] VERB [ARGUMENT...]\n\n"
 	       "The CUDA and NCCL environment of this node's processes.\n\nVerbs:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
 		printf("  %-9s %s\n", verbs[i]->name, verbs[i]->summary);
 	printf("\nOptions:\n");
-	help_options(NULL);
+	help_options(ctl, NULL);
 	printf("\n`cudaenvctl VERB --help` tells more.\n");
 	return ctl_finish(CTL_GOOD);
 }
@@ -152,13 +171,61 @@ static int unknown_verb(const char *name)
 			 near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
 
+static struct json_object *option_json(const struct ctl_option *option)
+{
+	const char letter[] = {option->letter, '\0'};
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "name", json_text(option->name));
+	json_object_object_add(o, "letter", json_text(option->letter ? letter : NULL));
+	json_object_object_add(o, "argument", json_text(option->argument));
+	json_object_object_add(o, "help", json_text(option->help));
+	return o;
+}
+
+/* VERB NULL: what stands before any verb. */
+static struct json_object *verb_json(struct ctl *ctl, const struct verb *verb)
+{
+	struct json_object *o = json_object_new_object(), *list = json_object_new_array();
+	struct ctl_option options[CTL_OPTIONS_MAX];
+	size_t n = ctl_options(ctl, verb, options);
+
+	if (verb) {
+		json_object_object_add(o, "name", json_text(verb->name));
+		json_object_object_add(o, "arguments", json_text(verb->arguments));
+		json_object_object_add(o, "summary", json_text(verb->summary));
+		json_object_object_add(o, "help", json_text(verb->help));
+	}
+	json_object_object_add(o, "options", list);
+	for (size_t i = 0; i < n; i++)
+		json_object_array_add(list, option_json(&options[i]));
+	return o;
+}
+
+/* The tables that this program works by, so that nothing else need keep a list of them. */
+static void help_json(struct ctl *ctl, const struct verb *only)
+{
+	_cleanup_(json_putp) struct json_object *o = verb_json(ctl, NULL);
+	struct json_object *list = json_object_new_array();
+
+	json_object_object_add(o, "version", json_text(PACKAGE_VERSION));
+	json_object_object_add(o, "verbs", list);
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+		if (!only || verbs[i] == only)
+			json_object_array_add(list, verb_json(ctl, verbs[i]));
+	json_print(o);
+}
+
 static int run_help(struct ctl *ctl, int argc, char *argv[])
 {
 	const struct verb *verb = argc > 0 ? verb_find(argv[0]) : NULL;
 
-	if (argc == 0)
-		return help();
-	return verb ? help_verb(verb) : unknown_verb(argv[0]);
+	if (argc > 0 && !verb)
+		return unknown_verb(argv[0]);
+	if (!ctl->json)
+		return verb ? help_verb(ctl, verb) : help(ctl);
+	help_json(ctl, verb);
+	return CTL_GOOD;
 }
 
 const struct verb verb_help = {
@@ -169,60 +236,52 @@ const struct verb verb_help = {
 	.run = run_help,
 };
 
-/* What getopt_long() is given: the common options and the verb's own. */
+#define OPTION_CODE 256 /* of the first option, without regard to its letter */
+
+/* What getopt_long() is given. */
 struct option_table {
-	struct option options[OPTIONS_MAX];
-	char letters[2 * OPTIONS_MAX + 4];
+	struct ctl_option own[CTL_OPTIONS_MAX];
+	struct option options[CTL_OPTIONS_MAX + 1];
+	char letters[2 * CTL_OPTIONS_MAX + 4];
 	size_t n;
 };
 
-static void option_add(struct option_table *t, const char *name, bool argument, int code,
-		       char letter)
+static void option_table(struct ctl *ctl, struct option_table *ret)
 {
-	size_t used = strlen(t->letters);
+	const struct verb *verb = ctl->verb;
+	char *letters = ret->letters;
 
-	if (t->n + 1 >= OPTIONS_MAX)
-		return;
-	t->options[t->n++] =
-		(struct option){name, argument ? required_argument : no_argument, NULL, code};
-	if (!letter)
-		return;
-	t->letters[used++] = letter;
-	if (argument)
-		t->letters[used++] = ':';
-	t->letters[used] = '\0';
-}
-
-static void option_table(const struct verb *verb, struct option_table *ret)
-{
-	*ret = (struct option_table){.letters = ":"};
+	memset(ret, 0, sizeof *ret);
 	if (!verb || verb->flags & VERB_COMMAND)
-		memcpy(ret->letters, "+:", 3);
-	option_add(ret, "help", false, OPT_HELP, 'h');
-	option_add(ret, "user", false, OPT_USER, 0);
-	option_add(ret, "json", false, OPT_JSON, 0);
-	if (!verb)
-		option_add(ret, "version", false, OPT_VERSION, 0);
-	if (verb && verb->flags & (VERB_CHANGES | VERB_DRY_RUN))
-		option_add(ret, "dry-run", false, OPT_DRY_RUN, 0);
-	if (verb && verb->flags & VERB_CHANGES)
-		option_add(ret, "reason", true, OPT_REASON, 0);
-	for (int i = 0; verb && verb->options && verb->options[i].name; i++)
-		option_add(ret, verb->options[i].name, verb->options[i].argument, OPT_OWN + i,
-			   verb->options[i].letter);
+		*letters++ = '+';
+	*letters++ = ':';
+	ret->n = ctl_options(ctl, verb, ret->own);
+	for (size_t i = 0; i < ret->n; i++) {
+		const struct ctl_option *o = &ret->own[i];
+
+		ret->options[i] =
+			(struct option){o->name, o->argument ? required_argument : no_argument,
+					NULL, OPTION_CODE + (int)i};
+		if (o->letter)
+			*letters++ = o->letter;
+		if (o->letter && o->argument)
+			*letters++ = ':';
+	}
 }
 
-static int option_own(const struct verb *verb, int code)
+/* CODE: what getopt_long() returned. */
+static int option_take(const struct option_table *table, int code)
 {
-	const struct ctl_option *o = verb->options;
+	for (size_t i = 0; i < table->n; i++) {
+		const struct ctl_option *o = &table->own[i];
 
-	for (int i = 0; o && o[i].name; i++) {
-		if (code != OPT_OWN + i && (!o[i].letter || code != (unsigned char)o[i].letter))
+		if (code != OPTION_CODE + (int)i &&
+		    (!o->letter || code != (unsigned char)o->letter))
 			continue;
-		if (o[i].flag)
-			*o[i].flag = true;
+		if (o->flag)
+			*o->flag = true;
 		else
-			*o[i].value = optarg;
+			*o->value = optarg;
 		return 0;
 	}
 	return -EINVAL;
@@ -232,7 +291,7 @@ static int option_own(const struct verb *verb, int code)
 static int wrong_option(const struct verb *verb, const struct option_table *table,
 			const char *given, int code)
 {
-	const char *names[OPTIONS_MAX], *near = NULL;
+	const char *names[CTL_OPTIONS_MAX], *near = NULL;
 	_cleanup_(freep) char *name = NULL;
 
 	for (size_t i = 0; i < table->n; i++)
@@ -241,39 +300,25 @@ static int wrong_option(const struct verb *verb, const struct option_table *tabl
 		name = strndup(given + 2, strcspn(given + 2, "="));
 	if (name)
 		near = near_match(name, names, table->n);
-	return ctl_error(-1, "%s '%s'%s%s%s; see cudaenvctl %s%s--help",
+	return ctl_error(-EINVAL, "%s '%s'%s%s%s; see cudaenvctl %s%s--help",
 			 code == ':' ? "no argument for" : "unknown option", given,
 			 near ? " (did you mean --" : "", near ? near : "", near ? "?)" : "",
 			 verb ? verb->name : "", verb ? " " : "");
 }
 
-/* 0: go on, 1: help was asked for, 2: the version, negative: an error line was printed. */
+/* 0, or -EINVAL after an error line. */
 static int parse_options(struct ctl *ctl, int argc, char *argv[])
 {
-	const struct verb *verb = ctl->verb;
 	struct option_table table;
-	int code, asked = 0;
+	int code;
 
-	option_table(verb, &table);
+	option_table(ctl, &table);
 	optind = 0; /* glibc: start afresh */
 	opterr = 0;
-	while ((code = getopt_long(argc, argv, table.letters, table.options, NULL)) >= 0) {
-		if (code == OPT_HELP || code == 'h')
-			asked = 1;
-		else if (code == OPT_VERSION)
-			asked = 2;
-		else if (code == OPT_USER)
-			ctl->user = true;
-		else if (code == OPT_JSON)
-			ctl->json = true;
-		else if (code == OPT_DRY_RUN)
-			ctl->dry_run = true;
-		else if (code == OPT_REASON)
-			ctl->reason = optarg;
-		else if (code == '?' || code == ':' || !verb || option_own(verb, code) < 0)
-			return wrong_option(verb, &table, argv[optind - 1], code);
-	}
-	return asked;
+	while ((code = getopt_long(argc, argv, table.letters, table.options, NULL)) >= 0)
+		if (option_take(&table, code) < 0)
+			return wrong_option(ctl->verb, &table, argv[optind - 1], code);
+	return 0;
 }
 
 static int run_verb(struct ctl *ctl, int argc, char *argv[])
@@ -282,8 +327,10 @@ static int run_verb(struct ctl *ctl, int argc, char *argv[])
 	int r;
 
 	r = parse_options(ctl, argc, argv);
-	if (r != 0)
-		return r == 1 ? help_verb(verb) : CTL_USAGE;
+	if (r < 0)
+		return CTL_USAGE;
+	if (ctl->help)
+		return help_verb(ctl, verb);
 	argc -= optind;
 	argv += optind;
 	if (argc < verb->min_arguments)
@@ -307,12 +354,12 @@ int ctl_main(int argc, char *argv[])
 	r = parse_options(&ctl, argc, argv);
 	if (r < 0)
 		return CTL_USAGE;
-	if (r == 2) {
+	if (ctl.version) {
 		printf("cudaenvctl %s\n", PACKAGE_VERSION);
 		return ctl_finish(CTL_GOOD);
 	}
-	if (r == 1)
-		return help();
+	if (ctl.help)
+		return help(&ctl);
 	if (optind >= argc)
 		return ctl_error(CTL_USAGE, "no verb given; see cudaenvctl --help");
 	ctl.verb = verb_find(argv[optind]);

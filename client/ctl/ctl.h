@@ -31,16 +31,20 @@ struct ctl {
 	bool json;
 	bool dry_run;       /* only verbs with VERB_CHANGES or VERB_DRY_RUN */
 	const char *reason; /* "" without --reason */
+	bool help;          /* --help */
+	bool version;       /* --version */
 	bool have_paths;
 	struct paths paths; /* through ctl_paths() */
 };
+
+#define CTL_OPTIONS_MAX 32
 
 /* An option of one verb. Exactly one of flag and value is set; they are the verb file's own arg_
  * variables. */
 struct ctl_option {
 	const char *name;     /* long name without its dashes; NULL ends the table */
 	char letter;          /* 0: none */
-	const char *argument; /* placeholder in the help; NULL: takes none */
+	const char *argument; /* placeholder in the help, or "a|b|c"; NULL: takes none */
 	const char *help;
 	bool *flag;
 	const char **value;
@@ -69,6 +73,11 @@ struct verb {
 extern const struct verb verb_status, verb_list, verb_show, verb_check, verb_on, verb_observe,
 	verb_off, verb_use, verb_rollback, verb_history, verb_workers, verb_exec, verb_python,
 	verb_help;
+
+/* Every option that VERB takes, its own first (NULL: those before any verb), pointing into CTL.
+ * Returns their number. */
+size_t ctl_options(struct ctl *ctl, const struct verb *verb,
+		   struct ctl_option ret[CTL_OPTIONS_MAX]);
 
 /* main(), for tests as well. */
 int ctl_main(int argc, char *argv[]);

@@ -10,8 +10,10 @@
 #include <limits.h>
 
 #include "client/apply.h"
+#include "client/ctl/jsonutil.h"
 #include "client/ctl/missing.h"
 #include "client/ctl/place.h"
+#include "client/ctl/table.h"
 #include "common/util.h"
 
 #define EXIT_NOT_RUN   126 /* as env(1): found, but cannot be run */
@@ -147,6 +149,49 @@ static int load_error(const struct published *p, const char *digest, int r)
 	return ctl_error(CTL_FAILED, "cannot use %s/snapshots/%.12s...: %s", p->path, digest, why);
 }
 
+static const char *state_word(const struct apply_change *c)
+{
+	static const char *const words[] = {
+		[CUDAENV_SET] = "set",           [CUDAENV_ALREADY] = "already",
+		[CUDAENV_KEPT] = "kept",         [CUDAENV_REPLACED] = "replaced",
+		[CUDAENV_REMOVED] = "removed",   [CUDAENV_ABSENT_HERE] = "absent-here",
+		[CUDAENV_TOO_LATE] = "too-late",
+	};
+
+	return c->state < ARRAY_SIZE(words) ? words[c->state] : NULL;
+}
+
+/* What the command would get: each variable of the snapshot, and each that a former one had set. */
+static int dry_run(struct ctl *ctl, const struct snapshot *snapshot, const struct applied *applied)
+{
+	static const char *const headers[] = {"VARIABLE", "STATE", "VALUE", NULL};
+	_cleanup_(json_putp) struct json_object *o = json_object_new_object();
+	struct json_object *list = json_object_new_array();
+	_cleanup_(table_done) struct table t = {0};
+
+	table_init(&t, headers);
+	json_object_object_add(o, "profile", json_text(snapshot->profile));
+	json_object_object_add(o, "digest", json_text(snapshot->digest));
+	json_object_object_add(o, "variables", list);
+	for (size_t i = 0; i < applied->n_variables; i++) {
+		const struct apply_change *c = &applied->changes[i];
+		struct json_object *v = json_object_new_object();
+
+		json_object_object_add(v, "name", json_text(c->name));
+		json_object_object_add(v, "state", json_text(state_word(c)));
+		json_object_object_add(v, "value", json_text(c->value));
+		json_object_array_add(list, v);
+		table_cell(&t, c->name);
+		table_cell(&t, state_word(c));
+		table_cell(&t, c->value);
+	}
+	if (ctl->json)
+		json_print(o);
+	else if (table_print(&t, stdout, ctl_terminal()) < 0)
+		return ctl_error(CTL_FAILED, "out of memory");
+	return CTL_GOOD;
+}
+
 static int run_exec(struct ctl *ctl, int argc, char *argv[])
 {
 	_cleanup_(published_done) struct published p = PUBLISHED_NULL;
@@ -158,6 +203,9 @@ static int run_exec(struct ctl *ctl, int argc, char *argv[])
 
 	if (!env)
 		return ctl_error(CTL_FAILED, "out of memory");
+	if (ctl->json && !ctl->dry_run)
+		return ctl_error(CTL_USAGE, "exec --json: the output is the command's; --dry-run "
+					    "--json says what it would get");
 	r = find_digest(ctl, argv[0], &p, digest);
 	if (r != CTL_GOOD)
 		return r;
@@ -167,6 +215,8 @@ static int run_exec(struct ctl *ctl, int argc, char *argv[])
 	r = apply(env, snapshot, geteuid(), APPLY_EXEC, &applied);
 	if (r < 0)
 		return ctl_error(CTL_FAILED, "cannot make the environment: %s", strerror(-r));
+	if (ctl->dry_run)
+		return dry_run(ctl, snapshot, &applied);
 	make_own_job(&p, digest);
 	/* The PATH that is searched is the one that the command gets. */
 	environ = applied.env ? applied.env : env;
@@ -191,8 +241,9 @@ const struct verb verb_exec = {
 		"that act only before a program starts are set too, which the start hook\n"
 		"cannot do. Applies in every mode, off included: it is asked for by name.\n"
 		"Needs no daemon. Exit status: the command's; 126 it cannot be run, 127 it is\n"
-		"not found.",
-	.flags = VERB_COMMAND,
+		"not found. --dry-run shows each variable with what it would be: set, already\n"
+		"so, kept, replaced, removed, absent-here; --json needs it.",
+	.flags = VERB_COMMAND | VERB_DRY_RUN,
 	.min_arguments = 1,
 	.max_arguments = -1,
 	.options = options,

@@ -445,8 +445,8 @@ static int run(struct ctl *ctl, int argc, char *argv[])
 static const struct ctl_option options[] = {
 	{"python", 0, "EXE", "the interpreter: a base with all its venvs, or one venv's", NULL,
 	 &arg_python},
-	{"method", 0, "METHOD", "directory (pythonXY.zip, for bases) or pth (in site-packages)",
-	 NULL, &arg_method},
+	{"method", 0, "directory|pth", "as pythonXY.zip (bases), or in site-packages", NULL,
+	 &arg_method},
 	{"runtime-dir", 0, "DIR", "install: where the hook looks first", NULL, &arg_runtime_dir},
 	{NULL, 0, NULL, NULL, NULL, NULL},
 };

@@ -12,6 +12,7 @@
 #define ERROR_NO_SUCH_PROFILE "org.cudaenv.Error.NoSuchProfile"
 #define ERROR_INVALID         "org.cudaenv.Error.Invalid"
 #define ERROR_FAILED          "org.cudaenv.Error.Failed"
+#define ERROR_NOTHING_BEFORE  "org.cudaenv.Error.NothingBefore"
 
 static int fail(sd_bus_error *error, int r, const char *what)
 {
@@ -180,7 +181,7 @@ int operation_rollback(struct manager *m, const struct caller *who, const char *
 	r = state_previous(m->state, to);
 	if (r == 0) {
 		active_done(&next);
-		(void)sd_bus_error_set(error, ERROR_FAILED,
+		(void)sd_bus_error_set(error, ERROR_NOTHING_BEFORE,
 				       "the history has nothing before what is in force");
 		return -ENODATA;
 	}

@@ -11,8 +11,6 @@ import sys
 import pytest
 from conftest import CTL, MANAGER, PCIE8, PREFIX, SRC, clean_environ, wait_until
 
-VERBS = "status list show check on observe off use rollback history workers exec python help".split()
-CHANGING = "on observe off use rollback".split()
 NEEDS_MANAGER = [["list"], ["show"], ["history"], ["use", "base"], ["rollback"], ["on"], ["observe"]]
 LIBRARY = PREFIX / "lib/libcudaenv.so.0"
 
@@ -85,43 +83,6 @@ def two(node):
 
 def run(*arguments, **more):
     return subprocess.run([CTL, *arguments], capture_output=True, text=True, timeout=60, env=clean_environ(), **more)
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_help_of_each_verb(verb):
-    done = run(verb, "--help")
-    assert done.returncode == 0 and done.stderr == ""
-    assert done.stdout.startswith(f"Usage: cudaenvctl {verb} ")
-    for option in ["--json", "--user", "--help"] + (["--dry-run", "--reason"] if verb in CHANGING else []):
-        assert option in done.stdout
-
-
-def test_help_lists_every_verb():
-    done = run("--help")
-    assert done.returncode == 0
-    for verb in VERBS:
-        assert f"\n  {verb} " in done.stdout
-    assert run("--version").stdout.startswith("cudaenvctl ")
-
-
-@pytest.mark.parametrize("arguments", [
-    [], ["nonsense"], ["--nonsense"], ["status", "--nonsense"], ["status", "extra"], ["list", "extra"], ["show", "a", "b"],
-    ["on", "extra"], ["observe", "extra"], ["off", "extra"], ["use"], ["use", "a", "b"], ["use", "a", "--reason"],
-    ["rollback", "extra"], ["history", "extra"], ["workers", "extra"], ["workers", "--dry-run"], ["exec"], ["exec", "-p"],
-    ["exec", "-p", "base"], ["check", "--dry-run"],
-])
-def test_wrong_usage(arguments):
-    done = run(*arguments)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("cudaenvctl: ") and done.stderr.count("\n") == 1
-
-
-def test_help_as_a_verb():
-    assert run("help").stdout == run("--help").stdout
-    for verb in VERBS:
-        assert run("help", verb).stdout == run(verb, "--help").stdout
-    assert run("help", "statsu").returncode == 2
 
 
 @pytest.mark.parametrize("arguments, message", [
