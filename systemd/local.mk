@@ -1,5 +1,6 @@
 ## systemd/: units, users, directories
-dist_systemdsystemunit_DATA = systemd/cudaenvd.socket systemd/cudaenv-broker.socket
+dist_systemdsystemunit_DATA = systemd/cudaenvd.socket systemd/cudaenv-broker.socket \
+	systemd/run-cudaenv-jobs.mount systemd/run-cudaenv-procs.mount
 nodist_systemdsystemunit_DATA = systemd/cudaenvd.service systemd/cudaenv-broker.service
 EXTRA_DIST += systemd/cudaenvd.service.in systemd/cudaenv-broker.service.in
 CLEANFILES += systemd/cudaenvd.service systemd/cudaenv-broker.service
@@ -14,3 +15,4 @@ systemd/cudaenv-broker.service: systemd/cudaenv-broker.service.in Makefile
 # One name in both directories.
 dist_sysusers_DATA = systemd/sysusers.d/cudaenv.conf
 dist_tmpfiles_DATA = systemd/tmpfiles.d/cudaenv.conf
+dist_systempreset_DATA = systemd/90-cudaenv.preset

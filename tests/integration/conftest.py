@@ -7,6 +7,8 @@ import tempfile
 
 import pytest
 
+import box
+
 from node import (  # noqa: F401  tests import these from here
     BROKER, CTL, LIBEXEC, MANAGER, PCIE8, PREFIX, SRC, Node, clean_environ, wait_until)
 
@@ -33,3 +35,21 @@ def pcie8(node):
     node.ctl("use", "pcie8")
     node.ctl("on")
     return node
+
+
+@pytest.fixture(scope="session")
+def node_build():
+    """The build directory of README's node section."""
+    box.needs_box()
+    return box.build_for_node()
+
+
+@pytest.fixture(scope="module")
+def booted(node_build):
+    """A booted container that knows nothing of cudaenv yet; a module's tests use it one after the other."""
+    b = box.Box()
+    try:
+        yield b.boot()
+    finally:
+        sys.stdout.write(b.console.read_text(errors="replace")[-4000:])
+        b.close()
