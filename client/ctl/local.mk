@@ -10,19 +10,23 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/list.c \
 	client/ctl/mode.c \
 	client/ctl/missing.c client/ctl/missing.h \
+	client/ctl/mounts.c client/ctl/mounts.h \
 	client/ctl/off.c client/ctl/off.h \
 	client/ctl/place.c client/ctl/place.h \
 	client/ctl/published.c client/ctl/published.h \
+	client/ctl/pyall.c client/ctl/pyall.h \
 	client/ctl/pycompile.c client/ctl/pycompile.h \
 	client/ctl/pyexe.c client/ctl/pyexe.h \
-	client/ctl/pycover.h \
-	client/ctl/pyfind.h \
+	client/ctl/pycover.c client/ctl/pycover.h \
+	client/ctl/pyfind.c client/ctl/pyfind.h \
+	client/ctl/pyjudge.c client/ctl/pyjudge.h \
 	client/ctl/pyhook.c client/ctl/pyhook.h \
 	client/ctl/pyplace-change.c client/ctl/pyplace-internal.h \
 	client/ctl/pyplace-look.c client/ctl/pyplace.h \
-	client/ctl/pyplan.c client/ctl/pyplan.h \
 	client/ctl/python.c \
+	client/ctl/pyshow.c client/ctl/pyshow.h \
 	client/ctl/pytrust.c client/ctl/pytrust.h \
+	client/ctl/pywork.c client/ctl/pywork.h \
 	client/ctl/show.c \
 	client/ctl/stays.c client/ctl/stays.h \
 	client/ctl/started.c client/ctl/started.h \

@@ -39,6 +39,8 @@ int pycover_look(const struct pyexe *exe, struct pycover *ret, char why[PYEXE_WH
 void pycover_done(struct pycover *c);
 /* Does a start of that interpreter run a hook of ours? */
 bool pycover_works(const struct pycover *c);
+/* Does the hook of its base run in that venv, too? */
+bool pycover_serves(const struct pyexe *venv, const struct pycover *base);
 
 /* Of all that was found: who runs a hook. */
 struct pycover_item {

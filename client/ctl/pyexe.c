@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "common/util.h"
@@ -104,7 +105,7 @@ static bool version_same(const struct pyexe_version *a, const struct pyexe_versi
 
 struct venv_cfg {
 	char *home;
-	bool have_minor;
+	bool have_minor, system_site;
 	unsigned minor;
 };
 
@@ -129,6 +130,8 @@ static void cfg_line(struct venv_cfg *c, char *line)
 		*--end = '\0';
 	if (streq(line, "home") && !c->home)
 		c->home = strdup(value);
+	if (streq(line, "include-system-site-packages"))
+		c->system_site = strcasecmp(value, "true") == 0;
 	if ((streq(line, "version") || streq(line, "version_info")) &&
 	    sscanf(value, "3.%u", &c->minor) == 1)
 		c->have_minor = true;
@@ -489,11 +492,26 @@ static int find_venv(struct pyexe *p, char why[PYEXE_WHY_SIZE])
 			return r;
 		if (r == 0)
 			continue;
+		p->system_site = cfg.system_site;
 		p->venv = realpath(root[i], NULL);
 		r = p->venv ? venv_base(p, &cfg, why) : -errno;
 		if (r < 0)
 			return r;
 	}
+	return 0;
+}
+
+int pyexe_home(const char *exe, char **ret)
+{
+	_cleanup_(freep) char *bin = parent(exe), *above = bin ? join(bin, "..") : NULL;
+	_cleanup_(venv_cfg_done) struct venv_cfg cfg = {.home = NULL};
+	int r = above ? cfg_read(bin, &cfg) : -ENOMEM;
+
+	if (r == 0)
+		r = cfg_read(above, &cfg);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(cfg.home);
 	return 0;
 }
 

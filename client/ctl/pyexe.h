@@ -30,7 +30,8 @@ struct pyexe {
 	char *site;   /* where a .pth file is read: the venv's or base's site-packages; NULL: not
 			 found */
 	struct pyexe_version version;
-	uid_t owner; /* of the venv, or of the base's standard library */
+	uid_t owner;      /* of the venv, or of the base's standard library */
+	bool system_site; /* a venv that sees its base's site-packages */
 };
 
 #define PYEXE_NULL                                                                                 \
@@ -49,4 +50,7 @@ void pyexe_version_format(const struct pyexe_version *v, char ret[PYEXE_VERSION_
  * above it, Python 2); -ENOTUNIQ which version cannot be told; other
  * errno. WHY then gets a sentence. */
 int pyexe_find(const char *exe, struct pyexe *ret, char why[PYEXE_WHY_SIZE]);
+/* Where the base of a venv's interpreter is said to be, from its pyvenv.cfg alone; *RET is
+ * malloc()ed, NULL for what is no venv. EXE is absolute. 0 or -ENOMEM. */
+int pyexe_home(const char *exe, char **ret);
 void pyexe_done(struct pyexe *p);

@@ -11,78 +11,17 @@
 #include "client/ctl/ctl.h"
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/published.h"
-#include "client/ctl/pyplace.h"
-#include "client/ctl/pyplan.h"
+#include "client/ctl/pyall.h"
+#include "client/ctl/pyshow.h"
 #include "client/ctl/pytrust.h"
 #include "client/ctl/table.h"
 #include "common/runtime.h"
 #include "common/util.h"
 
-#define SOURCE_DIR PKGLIBDIR "/python"
+#define SOURCE_DIR PYCOVER_SOURCE_DIR
 
 static const char *arg_python, *arg_method, *arg_runtime_dir;
-
-enum action { INSTALL, REMOVE, STATUS };
-
-static const char *const action_names[] = {"install", "remove", "status"};
-
-/* --- what is said of an interpreter and its hooks */
-
-static void version_text(const struct pyexe *exe, char *ret, size_t size)
-{
-	(void)snprintf(ret, size, "3.%u%s", exe->version.minor,
-		       exe->version.free_threaded ? "t" : "");
-}
-
-static struct json_object *exe_json(const struct pyexe *exe)
-{
-	struct json_object *o = json_object_new_object();
-	char version[16];
-
-	version_text(exe, version, sizeof version);
-	json_object_object_add(o, "python", json_text(exe->exe));
-	json_object_object_add(o, "kind", json_text(exe->venv ? "venv" : "base"));
-	json_object_object_add(o, "implementation",
-			       json_text(exe->version.pypy ? "PyPy" : "CPython"));
-	json_object_object_add(o, "version", json_text(version));
-	json_object_object_add(o, "owner_uid", json_object_new_int64(exe->owner));
-	return o;
-}
-
-/* "absent", "installed", "older", "damaged", "foreign" */
-static const char *place_state(const struct pyplace *place, enum pyhook_method method)
-{
-	const struct pyhook_options now = {.source_dir = SOURCE_DIR, .method = method};
-	char header[PYHOOK_LINE_MAX];
-
-	if (place->state == PYPLACE_GOOD && place->header && pyhook_header(&now, header) == 0 &&
-	    !streq(place->header, header))
-		return "older";
-	return pyplace_state_name(place->state);
-}
-
-static struct json_object *place_json(const struct pyplace *place, enum pyhook_method method)
-{
-	struct json_object *o = json_object_new_object(), *files = json_object_new_array();
-	char path[PATH_MAX];
-
-	(void)snprintf(path, sizeof path, "%s/%s", place->parent, place->name);
-	json_object_object_add(o, "method", json_text(pyhook_method_name(method)));
-	json_object_object_add(o, "path", json_text(path));
-	json_object_object_add(o, "state", json_text(place_state(place, method)));
-	json_object_object_add(o, "hook_version", json_text(place->version));
-	json_object_object_add(o, "runtime_dir", json_text(place->runtime));
-	json_object_object_add(o, "files", files);
-	for (size_t i = 0; i < place->n_entries; i++) {
-		struct json_object *f = json_object_new_object();
-
-		json_object_object_add(f, "path", json_text(place->entries[i].path));
-		json_object_object_add(
-			f, "state", json_text(pyplace_entry_state_name(place->entries[i].state)));
-		json_object_array_add(files, f);
-	}
-	return o;
-}
+static bool arg_all;
 
 static int exe_error(int r, const char *why)
 {
@@ -93,43 +32,7 @@ static int exe_error(int r, const char *why)
 /* What was refused is an answer; what failed is not. */
 static int place_error(int r, const char *why)
 {
-	bool refused = r == -EEXIST || r == -EREMOTE || r == -EOPNOTSUPP || r == -EUCLEAN;
-
-	return ctl_error(refused ? CTL_BAD_NEWS : CTL_FAILED, "%s", why);
-}
-
-/* --- places */
-
-/* Looks at the place of METHOD; state PYPLACE_ABSENT with no parent where there is no such place.
- */
-static int look(const struct pyexe *exe, enum pyhook_method method, struct pyplace *ret,
-		char why[PYEXE_WHY_SIZE])
-{
-	_cleanup_(pyhook_done) struct pyhook hook = PYHOOK_NULL;
-	int r = pyhook_locate(exe, method, &hook, why);
-
-	if (r == -EOPNOTSUPP) {
-		*ret = (struct pyplace)PYPLACE_NULL;
-		return 0;
-	}
-	return r < 0 ? r : pyplace_look(hook.parent, hook.name, ret, why);
-}
-
-/* --method, else the directory where there is one and nothing of others stands there. */
-static int choose_method(const struct pyexe *exe, enum pyhook_method *ret, char why[PYEXE_WHY_SIZE])
-{
-	_cleanup_(pyplace_done) struct pyplace place = PYPLACE_NULL;
-	int r;
-
-	*ret = PYHOOK_IN_SITE;
-	if (arg_method && streq(arg_method, "directory"))
-		*ret = PYHOOK_DIRECTORY;
-	if (arg_method || exe->venv || !exe->zip)
-		return 0;
-	r = look(exe, PYHOOK_DIRECTORY, &place, why);
-	if (r == 0 && place.state != PYPLACE_FOREIGN)
-		*ret = PYHOOK_DIRECTORY;
-	return r;
+	return ctl_error(pywork_refused(r) ? CTL_BAD_NEWS : CTL_FAILED, "%s", why);
 }
 
 /* The directory that a hook must know: not the system's, where a client looks anyway. One's own
@@ -160,13 +63,11 @@ static int recorded_directory(struct ctl *ctl, const char **ret)
 
 /* --- install */
 
-static void say_notes(const struct pyexe *exe, const struct pyhook *hook)
+/* What every process will load. */
+static void say_extension(void)
 {
 	char who[PYEXE_WHY_SIZE], *extension = realpath(SOURCE_DIR "/" PYHOOK_EXTENSION, NULL);
 
-	if (!hook->compiled)
-		ctl_note("installed without compiled files (%s): a start takes about 2 ms longer",
-			 hook->note);
 	if (!extension)
 		ctl_note("%s/%s is not there: the hook uses its pure Python reader", SOURCE_DIR,
 			 PYHOOK_EXTENSION);
@@ -175,6 +76,14 @@ static void say_notes(const struct pyexe *exe, const struct pyhook *hook)
 			 "change %s",
 			 extension, who);
 	free(extension);
+}
+
+static void say_notes(const struct pyexe *exe, const struct pyhook *hook)
+{
+	if (!hook->compiled)
+		ctl_note("installed without compiled files (%s): a start takes about 2 ms longer",
+			 hook->note);
+	say_extension();
 	if (geteuid() == 0 && exe->owner != 0)
 		ctl_note("this interpreter belongs to uid %u, who can change or remove the hook",
 			 (unsigned)exe->owner);
@@ -217,14 +126,14 @@ static void say_why_nothing(struct ctl *ctl)
 static void say_installed(struct ctl *ctl, const struct pyexe *exe, const struct pyhook *hook,
 			  const char *runtime_dir, bool changed)
 {
-	char version[16];
+	char version[PYSHOW_VERSION_SIZE];
 
-	version_text(exe, version, sizeof version);
+	pyshow_version(exe, version);
 	fputs(ctl->dry_run ? "Would install " : changed ? "Installed " : "Already there: ", stdout);
 	print_escaped(hook->parent);
 	putchar('/');
 	print_escaped(hook->name);
-	printf(" (%s %s, %s).\n", exe->version.pypy ? "PyPy" : "Python", version,
+	printf(" (%s, %s).\n", version,
 	       exe->venv ? "this venv"
 	       : hook->method == PYHOOK_DIRECTORY
 		       ? "the base and all its venvs"
@@ -241,28 +150,25 @@ static void say_installed(struct ctl *ctl, const struct pyexe *exe, const struct
 static int install(struct ctl *ctl, const struct pyexe *exe)
 {
 	_cleanup_(pyhook_done) struct pyhook hook = PYHOOK_NULL;
-	struct pyhook_options options = {.source_dir = SOURCE_DIR};
+	struct pywork_options options = {.method = arg_method, .dry_run = ctl->dry_run};
 	char why[PYEXE_WHY_SIZE] = "";
 	int r = recorded_directory(ctl, &options.runtime_dir);
 
 	if (r != CTL_GOOD)
 		return r;
-	r = choose_method(exe, &options.method, why);
-	if (r == 0)
-		r = pyhook_make(exe, &options, &hook, why);
-	if (r == 0 && !ctl->dry_run)
-		r = pyplace_install(&hook, why);
+	r = pywork_install(exe, &options, &hook, why);
 	if (r < 0)
 		return place_error(r, why);
 	say_notes(exe, &hook);
 	if (ctl->json) {
-		_cleanup_(json_putp) struct json_object *o = exe_json(exe);
+		_cleanup_(json_putp) struct json_object *o = pyshow_exe(exe);
 		char path[PATH_MAX];
 
 		(void)snprintf(path, sizeof path, "%s/%s", hook.parent, hook.name);
 		json_object_object_add(o, "action", json_text("install"));
 		json_object_object_add(o, "dry_run", json_object_new_boolean(ctl->dry_run));
-		json_object_object_add(o, "changed", json_object_new_boolean(r == 1));
+		json_object_object_add(o, "changed",
+				       json_object_new_boolean(!ctl->dry_run && r == 1));
 		json_object_object_add(o, "method", json_text(pyhook_method_name(hook.method)));
 		json_object_object_add(o, "path", json_text(path));
 		json_object_object_add(o, "runtime_dir", json_text(options.runtime_dir));
@@ -277,25 +183,15 @@ static int install(struct ctl *ctl, const struct pyexe *exe)
 
 /* --- remove */
 
-/* 1: taken away (or would be), 0: nothing there. */
 static int remove_method(struct ctl *ctl, const struct pyexe *exe, enum pyhook_method method,
 			 struct json_object *removed, char why[PYEXE_WHY_SIZE])
 {
-	_cleanup_(pyplace_done) struct pyplace place = PYPLACE_NULL;
 	char path[PATH_MAX];
-	int r = look(exe, method, &place, why);
-
 	/* What is not ours is in nobody's way here, unless it was asked for. */
-	if (r < 0 || place.state == PYPLACE_ABSENT ||
-	    (place.state == PYPLACE_FOREIGN && !arg_method))
-		return r;
-	if (ctl->dry_run)
-		r = 1;
-	else
-		r = pyplace_remove(place.parent, place.name, exe->owner, why);
+	int r = pywork_remove(exe, method, arg_method != NULL, ctl->dry_run, path, why);
+
 	if (r <= 0)
 		return r;
-	(void)snprintf(path, sizeof path, "%s/%s", place.parent, place.name);
 	json_object_array_add(removed, json_text(path));
 	if (!ctl->json) {
 		fputs(ctl->dry_run ? "Would remove " : "Removed ", stdout);
@@ -307,7 +203,7 @@ static int remove_method(struct ctl *ctl, const struct pyexe *exe, enum pyhook_m
 
 static int remove_hooks(struct ctl *ctl, const struct pyexe *exe)
 {
-	_cleanup_(json_putp) struct json_object *o = exe_json(exe);
+	_cleanup_(json_putp) struct json_object *o = pyshow_exe(exe);
 	struct json_object *removed = json_object_new_array();
 	int status = CTL_GOOD;
 
@@ -333,118 +229,84 @@ static int remove_hooks(struct ctl *ctl, const struct pyexe *exe)
 
 /* --- status */
 
-/* Adds the interpreter to LIST, or a row to T. 1: covered by a whole hook, 0: not, -EUCLEAN: a
- * damaged one. */
-static int describe(const struct pyexe *exe, struct json_object *list, struct table *t,
-		    char why[PYEXE_WHY_SIZE])
-{
-	struct json_object *o = exe_json(exe), *hooks = json_object_new_array();
-	const char *state = "absent";
-	char path[PATH_MAX] = "", version[16];
-	int answer = 0, r = 0;
-
-	json_object_object_add(o, "hooks", hooks);
-	json_object_array_add(list, o);
-	for (enum pyhook_method m = PYHOOK_DIRECTORY; m <= PYHOOK_IN_SITE; m++) {
-		_cleanup_(pyplace_done) struct pyplace place = PYPLACE_NULL;
-
-		r = look(exe, m, &place, why);
-		if (r < 0)
-			return r;
-		if (!place.parent)
-			continue;
-		json_object_array_add(hooks, place_json(&place, m));
-		if (!path[0] || place.state == PYPLACE_GOOD || place.state == PYPLACE_DAMAGED) {
-			(void)snprintf(path, sizeof path, "%s/%s", place.parent, place.name);
-			state = place_state(&place, m);
-		}
-		if (place.state == PYPLACE_DAMAGED)
-			answer = -EUCLEAN;
-		else if (place.state == PYPLACE_GOOD && answer == 0)
-			answer = 1;
-	}
-	version_text(exe, version, sizeof version);
-	table_cell(t, exe->exe);
-	table_cell_format(t, "%s %s", exe->version.pypy ? "PyPy" : "Python", version);
-	table_cell(t, exe->venv ? "venv" : "base");
-	table_cell(t, state);
-	table_cell(t, path[0] ? path : NULL);
-	return answer;
-}
-
-static int show(struct ctl *ctl, const struct pyexe *exes, size_t n, const char *action)
+static int status_one(struct ctl *ctl, const struct pyexe *exe)
 {
 	static const char *const headers[] = {"PYTHON", "VERSION", "KIND", "STATE", "HOOK", NULL};
 	_cleanup_(json_putp) struct json_object *o = json_object_new_object();
+	_cleanup_(pycover_done) struct pycover cover = PYCOVER_NULL;
 	_cleanup_(table_done) struct table t = {0};
-	struct json_object *list = json_object_new_array();
-	char why[PYEXE_WHY_SIZE];
-	int status = CTL_GOOD;
+	struct json_object *list = json_object_new_array(), *one = pyshow_exe(exe);
+	const struct pyplace *place;
+	char why[PYEXE_WHY_SIZE], version[PYSHOW_VERSION_SIZE];
 
-	table_init(&t, headers);
-	if (action)
-		json_object_object_add(o, "plan", json_text(action));
 	json_object_object_add(o, "pythons", list);
-	for (size_t i = 0; i < n; i++) {
-		int r = describe(&exes[i], list, &t, why);
-
-		if (r < 0 && r != -EUCLEAN)
-			return ctl_error(CTL_FAILED, "%s", why);
-		if (r == -EUCLEAN || (r == 0 && !action))
-			status = CTL_BAD_NEWS;
-	}
+	json_object_array_add(list, one);
+	if (pycover_look(exe, &cover, why) < 0)
+		return ctl_error(CTL_FAILED, "%s", why);
+	json_object_object_add(one, "hooks", pyshow_hooks(&cover));
+	place = &cover.place[cover.method];
+	pyshow_version(exe, version);
+	table_init(&t, headers);
+	table_cell(&t, exe->exe);
+	table_cell(&t, version);
+	table_cell(&t, exe->venv ? "venv" : "base");
+	table_cell(&t, pycover_state_name(cover.own));
+	if (place->parent)
+		table_cell_format(&t, "%s/%s", place->parent, place->name);
+	else
+		table_cell(&t, NULL);
 	if (ctl->json)
 		json_print(o);
 	else if (table_print(&t, stdout, ctl_terminal()) < 0)
 		return ctl_error(CTL_FAILED, "out of memory");
-	return status;
+	return pycover_works(&cover) && cover.own != PYCOVER_DAMAGED ? CTL_GOOD : CTL_BAD_NEWS;
 }
 
-/* Without --python: what there is, and how to go on. */
-static int plan(struct ctl *ctl, enum action action)
+/* Without --python. */
+static int run_all(struct ctl *ctl, enum pyaction action)
 {
-	_cleanup_(pyplan_done) struct pyplan found = {.n = 0};
-	int r = pyplan_find(&found);
+	struct pywork_options options = {.method = arg_method, .dry_run = ctl->dry_run};
+	int r = action == PYTHON_INSTALL ? recorded_directory(ctl, &options.runtime_dir) : CTL_GOOD;
 
-	if (r < 0)
-		return ctl_error(CTL_FAILED, "cannot look for interpreters: %s", strerror(-r));
-	r = show(ctl, found.items, found.n, action_names[action]);
-	if (!ctl->json && found.n == 0)
-		puts("No interpreter was found in the usual places.");
-	if (!ctl->json && r != CTL_FAILED)
-		puts("Other venvs only with --python.");
-	if (!ctl->json && action != STATUS && r != CTL_FAILED)
-		printf("Nothing was changed. Name the one: cudaenvctl python %s --python EXE\n",
-		       action_names[action]);
-	return action == STATUS || r == CTL_FAILED ? r : CTL_GOOD;
+	if (r != CTL_GOOD)
+		return r;
+	if (action == PYTHON_INSTALL && arg_all && !ctl->dry_run)
+		say_extension();
+	r = pyall(ctl, action, &options, arg_all);
+	if (action == PYTHON_INSTALL && arg_all && r != CTL_FAILED)
+		say_why_nothing(ctl);
+	return r;
 }
 
 static int run(struct ctl *ctl, int argc, char *argv[])
 {
 	_cleanup_(pyexe_done) struct pyexe exe = PYEXE_NULL;
 	char why[PYEXE_WHY_SIZE];
-	enum action action = INSTALL;
+	enum pyaction action = PYTHON_INSTALL;
 	int r;
 
-	while (action <= STATUS && !streq(argv[0], action_names[action]))
+	while (action <= PYTHON_STATUS && !streq(argv[0], pyaction_name(action)))
 		action++;
-	if (action > STATUS)
+	if (action > PYTHON_STATUS)
 		return ctl_error(CTL_USAGE, "python %s: install, remove or status", argv[0]);
 	if (arg_method && !streq(arg_method, "directory") && !streq(arg_method, "pth"))
 		return ctl_error(CTL_USAGE, "--method=%s: directory or pth", arg_method);
+	if (arg_all && arg_python)
+		return ctl_error(CTL_USAGE, "--all and --python: one of them");
 	if (!arg_python)
-		return plan(ctl, action);
+		return run_all(ctl, action);
 	r = pyexe_find(arg_python, &exe, why);
 	if (r < 0)
 		return exe_error(r, why);
-	if (action == INSTALL)
+	if (action == PYTHON_INSTALL)
 		return install(ctl, &exe);
-	return action == REMOVE ? remove_hooks(ctl, &exe) : show(ctl, &exe, 1, NULL);
+	return action == PYTHON_REMOVE ? remove_hooks(ctl, &exe) : status_one(ctl, &exe);
 }
 
 static const struct ctl_option options[] = {
 	{"python", 0, "EXE", "the interpreter: a base with all its venvs, or one venv's", NULL,
 	 &arg_python},
+	{"all", 0, NULL, "every base that was found; remove: every hook", &arg_all, NULL},
 	{"method", 0, "directory|pth", "as pythonXY.zip (bases), or in site-packages", NULL,
 	 &arg_method},
 	{"runtime-dir", 0, "DIR", "install: where the hook looks first", NULL, &arg_runtime_dir},
@@ -455,9 +317,9 @@ const struct verb verb_python = {
 	.name = "python",
 	.arguments = "install|remove|status",
 	.summary = "The hook in a Python interpreter that asks for variables at each start.",
-	.help = "Without --python it changes nothing, and shows the bases of this machine and the "
-		"venv\n"
-		"that is active; other venvs only with --python.\n"
+	.help = "Without --python and --all it changes nothing, and shows what is found on this "
+		"machine\n"
+		"and what --all would do; other venvs only with --python.\n"
 		"An interpreter that others could change is never run; its hook is installed "
 		"without\n"
 		"compiled files. remove deletes only files that are as they were installed.",

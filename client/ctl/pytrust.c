@@ -34,7 +34,16 @@ static void describe(const char *path, const struct stat *st, char *ret_who, siz
 		       (unsigned)st->st_mode & 07777);
 }
 
-bool pytrust_path(const char *path, char *ret_who, size_t size)
+/* Root's, and not writable by all; a group's right to write is taken. */
+static bool roots(const struct stat *st)
+{
+	return st->st_uid == 0 && (S_ISLNK(st->st_mode) || !(st->st_mode & S_IWOTH) ||
+				   (S_ISDIR(st->st_mode) && st->st_mode & S_ISVTX));
+}
+
+/* Is every component of PATH GOOD, and none a link? */
+static bool every_part(const char *path, bool (*good)(const struct stat *), char *ret_who,
+		       size_t size)
 {
 	_cleanup_(freep) char *part = strdup(path);
 	struct stat st;
@@ -50,7 +59,7 @@ bool pytrust_path(const char *path, char *ret_who, size_t size)
 		memcpy(part, path, n);
 		part[n] = '\0';
 		if (slash == path) {
-			if (lstat("/", &st) < 0 || !trusted(&st)) {
+			if (lstat("/", &st) < 0 || !good(&st)) {
 				(void)snprintf(ret_who, size, "/");
 				return false;
 			}
@@ -59,12 +68,22 @@ bool pytrust_path(const char *path, char *ret_who, size_t size)
 			(void)snprintf(ret_who, size, "%s (%s)", part, strerror(errno));
 			return false;
 		}
-		if (!trusted(&st) || S_ISLNK(st.st_mode)) {
+		if (!good(&st) || S_ISLNK(st.st_mode)) {
 			describe(part, &st, ret_who, size);
 			return false;
 		}
 	}
 	return true;
+}
+
+bool pytrust_path(const char *path, char *ret_who, size_t size)
+{
+	return every_part(path, trusted, ret_who, size);
+}
+
+bool pytrust_roots(const char *path, char *ret_who, size_t size)
+{
+	return every_part(path, roots, ret_who, size);
 }
 
 bool pytrust_entries(const char *directory, char *ret_who, size_t size)
@@ -110,17 +129,35 @@ static const char *const local_fuse[] = {
 	"fuse.unionfs",    "fuse.mergerfs",       "fuse.gocryptfs", "fuse.encfs",
 	"fuse.squashfuse", "fuse.squashfuse_ll"};
 
+/* As mountinfo has them, beside those above and fuse. */
+static const char *const more_network[] = {"nfs4",  "smb3",  "beegfs_nodev", "fhgfs",
+					   "pvfs2", "ncpfs", "wekafs",       "virtiofs"};
+
+static const char *network_fuse(const char *name)
+{
+	for (size_t i = 0; name && i < ARRAY_SIZE(local_fuse); i++)
+		if (streq(local_fuse[i], name))
+			return NULL;
+	return "fuse";
+}
+
 const char *pytrust_network_type(long type, const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(network); i++)
 		if ((uint32_t)network[i].type == (uint32_t)type)
 			return network[i].name;
-	if ((uint32_t)type != FUSE_TYPE)
-		return NULL;
-	for (size_t i = 0; name && i < ARRAY_SIZE(local_fuse); i++)
-		if (streq(local_fuse[i], name))
-			return NULL;
-	return "fuse";
+	return (uint32_t)type == FUSE_TYPE ? network_fuse(name) : NULL;
+}
+
+const char *pytrust_network_name(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(network); i++)
+		if (streq(network[i].name, name))
+			return network[i].name;
+	for (size_t i = 0; i < ARRAY_SIZE(more_network); i++)
+		if (streq(more_network[i], name))
+			return more_network[i];
+	return startswith(name, "fuse.") ? network_fuse(name) : NULL;
 }
 
 /* The type that mountinfo gives for a device: "36 35 98:0 /root /mnt opts optional - TYPE source

@@ -25,3 +25,11 @@ const char *pytrust_network(const char *path);
 
 /* For pytrust_network(): statfs's f_type, and the type that mountinfo shows (NULL: unknown). */
 const char *pytrust_network_type(long type, const char *name);
+
+/* The same for a type that mountinfo shows, where nothing may be asked of the file system. */
+const char *pytrust_network_name(const char *name);
+
+/* Nobody but root can put another file in the place of PATH: no component is writable by all (but a
+ * sticky one), and each belongs to root. PATH has no links in it. *RET_WHO as above. Unlike
+ * pytrust_path() it takes a group's right to write. */
+bool pytrust_roots(const char *path, char *ret_who, size_t size);
