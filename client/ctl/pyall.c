@@ -291,38 +291,44 @@ static struct json_object *row_json(const struct plan *p, size_t i, enum pyactio
 {
 	const struct pyfind_item *item = &p->found.items[i];
 	const struct row *row = &p->rows[i];
-	bool python = is_python(item), installs = row->step <= STEP_KEEP;
-	struct json_object *o = python ? pyshow_exe(&item->exe) : json_object_new_object();
+	struct json_object *o = pyshow_exe(&item->exe);
 
-	if (!python) {
-		json_object_object_add(o, "python", json_text(item->exe.exe));
-		json_object_object_add(o, "kind", json_text(pyfind_kind_name(item->kind)));
-	}
 	json_object_object_add(o, "source", json_text(item->source));
 	json_object_object_add(o, "skip", json_text(item->skip));
-	json_object_object_add(
-		o, "covered",
-		!python || row->look_failed || p->done
-			? NULL
-			: json_object_new_boolean(pycover_works(&row->cover) || by_base(p, i)));
-	json_object_object_add(o, "by_base",
-			       python ? json_object_new_boolean(by_base(p, i)) : NULL);
 	json_object_object_add(o, "hooks", pyshow_hooks(&row->cover));
-	if (action == PYTHON_STATUS)
+	if (action == PYTHON_STATUS) {
+		bool base = by_base(p, i), covered = base || pycover_works(&row->cover);
+
+		json_object_object_add(o, "by_base", json_object_new_boolean(base));
+		json_object_object_add(o, "covered",
+				       row->look_failed ? NULL : json_object_new_boolean(covered));
 		return o;
-	json_object_object_add(o, "step", json_text(step_names[row->step]));
-	json_object_object_add(o, "method",
-			       json_text(installs ? pyhook_method_name(row->method) : NULL));
+	}
+	json_object_object_add(o, p->done ? "result" : "step",
+			       json_text((p->done ? done_names : step_names)[row->step]));
+	json_object_object_add(
+		o, "method",
+		json_text(row->step <= STEP_KEEP ? pyhook_method_name(row->method) : NULL));
 	json_object_object_add(o, "reason", json_text(row->why[0] ? row->why : NULL));
-	json_object_object_add(o, "changed",
-			       p->done ? json_object_new_boolean(row->changed) : NULL);
+	if (p->done)
+		json_object_object_add(o, "changed", json_object_new_boolean(row->changed));
+	return o;
+}
+
+static struct json_object *place_json(const struct pyfind_item *item)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "path", json_text(item->exe.exe));
+	json_object_object_add(o, "source", json_text(item->source));
+	json_object_object_add(o, "reason", json_text(item->skip));
 	return o;
 }
 
 static void print_json(const struct plan *p, enum pyaction action, bool dry_run)
 {
 	_cleanup_(json_putp) struct json_object *o = json_object_new_object();
-	struct json_object *list = json_object_new_array();
+	struct json_object *list = json_object_new_array(), *places = json_object_new_array();
 
 	if (action != PYTHON_STATUS) {
 		json_object_object_add(o, p->done ? "action" : "plan",
@@ -331,8 +337,13 @@ static void print_json(const struct plan *p, enum pyaction action, bool dry_run)
 	}
 	json_object_object_add(o, "incomplete", json_text(p->found.cut));
 	json_object_object_add(o, "pythons", list);
-	for (size_t i = 0; i < p->found.n; i++)
-		json_object_array_add(list, row_json(p, i, action));
+	json_object_object_add(o, "skipped_places", places);
+	for (size_t i = 0; i < p->found.n; i++) {
+		if (is_python(&p->found.items[i]))
+			json_object_array_add(list, row_json(p, i, action));
+		else
+			json_object_array_add(places, place_json(&p->found.items[i]));
+	}
 	json_print(o);
 }
 
