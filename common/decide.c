@@ -9,8 +9,7 @@
 
 #include "common/util.h"
 
-/* Is it published here, so that it can be had? */
-static bool is_published(const struct runtime *rt, const char *digest)
+bool decide_published(const struct runtime *rt, const char *digest)
 {
 	struct stat st;
 
@@ -23,7 +22,7 @@ static bool is_published(const struct runtime *rt, const char *digest)
 static const char *effective_token(const struct job_source *src, const struct job_subject *subject,
 				   const struct job_facts *facts)
 {
-	if (!subject->token || facts->ignore_token || !is_published(src->rt, subject->token))
+	if (!subject->token || facts->ignore_token || !decide_published(src->rt, subject->token))
 		return NULL;
 	return subject->token;
 }

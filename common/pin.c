@@ -158,3 +158,55 @@ int pin_settle(const struct runtime *rt, const char *key, uid_t owner, const cha
 	}
 	return -EPERM;
 }
+
+/* The text of FROM once it has DIGEST: a token of any digest that it ever had still names the job.
+ */
+static int release_text(const struct pin *from, const char *digest, char ret[TEXT_SIZE])
+{
+	unsigned n = 0;
+	char *end = stpcpy(ret, digest[0] ? digest : "none");
+
+	for (unsigned i = 0; i <= from->n_former; i++) {
+		const char *former = i == 0 ? from->digest : from->former[i - 1];
+
+		if (former[0] == '\0' || streq(former, digest))
+			continue;
+		if (n++ == PIN_MAX_FORMER)
+			return -E2BIG;
+		*end++ = ' ';
+		end = stpcpy(end, former);
+	}
+	return 0;
+}
+
+int pin_release(const struct runtime *rt, const char *key, uid_t owner, const char *digest,
+		struct pin *ret)
+{
+	static const char beside[] = ".release"; /* left behind by a crash, it is taken again */
+	char text[TEXT_SIZE], name[JOB_KEY_SIZE + 2];
+	struct pin pin;
+	int r;
+
+	r = pin_read(rt, key, owner, &pin);
+	if (r == 0)
+		r = release_text(&pin, digest, text);
+	if (r < 0)
+		return r;
+	if (!streq(pin.digest, digest)) {
+		for (unsigned i = 0; i < TRIES && r == 0; i++)
+			if (symlinkat(text, rt->jobs_fd, beside) == 0)
+				r = 1;
+			else if (errno != EEXIST || runtime_clear(rt->jobs_fd, beside) < 0)
+				return -errno;
+		if (r == 0)
+			return -EPERM;
+		slot_name(key, pin.slot, name);
+		if (renameat(rt->jobs_fd, beside, rt->jobs_fd, name) < 0) {
+			r = -errno;
+			(void)unlinkat(rt->jobs_fd, beside, 0);
+			return r;
+		}
+	}
+	*ret = pin;
+	return r;
+}

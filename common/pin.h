@@ -36,6 +36,14 @@ int pin_read(const struct runtime *rt, const char *key, uid_t owner, struct pin 
 int pin_settle(const struct runtime *rt, const char *key, uid_t owner, const char *digest,
 	       struct pin *ret);
 
+/* Gives the job KEY another snapshot, DIGEST ("": none), from its next start on: by rename, so that
+ * whoever reads finds the one or the other; the earlier one is then a former one. For the owner of
+ * jobs/. 1 and the pin as it was; 0: it has that already. -ENOENT (no pin), -E2BIG (more than
+ * PIN_MAX_FORMER former ones), -EPERM (strangers hold its names), other negative errno: nothing has
+ * changed. */
+int pin_release(const struct runtime *rt, const char *key, uid_t owner, const char *digest,
+		struct pin *ret);
+
 /* Parses a pin's text (fuzzed). 0 or -EBADMSG. */
 int pin_parse(const char *text, struct pin *ret);
 /* Is DIGEST the pin's or a former one? "" is not. */

@@ -81,15 +81,11 @@ static uint8_t *put_digest(uint8_t *p, const char *digest)
 static int get_digest(const uint8_t **p, char ret[DIGEST_SIZE])
 {
 	static const char none[DIGEST_HEX];
-	char digest[DIGEST_SIZE];
 
-	memcpy(digest, *p, DIGEST_HEX);
-	digest[DIGEST_HEX] = '\0';
+	memcpy(ret, *p, DIGEST_HEX);
+	ret[DIGEST_HEX] = '\0';
 	*p += DIGEST_HEX;
-	if (memcmp(digest, none, DIGEST_HEX) != 0 && !digest_valid(digest))
-		return -EBADMSG;
-	memcpy(ret, digest, DIGEST_SIZE);
-	return 0;
+	return memcmp(ret, none, DIGEST_HEX) == 0 || digest_valid(ret) ? 0 : -EBADMSG;
 }
 
 static bool digest_or_none(const char *digest)
@@ -306,9 +302,9 @@ ssize_t wire_report_add(void *buf, size_t size, size_t used, uint8_t state, cons
 	return finish(buf, p);
 }
 
-/* One entry at *CURSOR: 1, 0 at the end, -EBADMSG. */
-static int next_entry(const struct wire_bytes *entries, size_t *cursor, uint8_t *ret_state,
-		      struct wire_bytes *ret_name)
+/* As in wire.h, and -EBADMSG. */
+int wire_entry_next(const struct wire_bytes *entries, size_t *cursor, uint8_t *ret_state,
+		    struct wire_bytes *ret_name)
 {
 	const uint8_t *p = (const uint8_t *)entries->ptr + *cursor;
 	size_t left = entries->size - *cursor, n;
@@ -330,15 +326,25 @@ static int next_entry(const struct wire_bytes *entries, size_t *cursor, uint8_t 
 	return 1;
 }
 
+/* Are these COUNT entries, and nothing else? */
+static bool entries_valid(const struct wire_bytes *entries, unsigned count)
+{
+	struct wire_bytes name;
+	size_t cursor = 0;
+	unsigned n = 0;
+	uint8_t state;
+	int r;
+
+	while ((r = wire_entry_next(entries, &cursor, &state, &name)) > 0)
+		n++;
+	return r == 0 && n == count;
+}
+
 int wire_decode_report(const void *datagram, size_t size, struct wire_report *ret)
 {
 	struct wire_report m = {0};
-	struct wire_bytes name;
-	size_t length, cursor = 0;
-	unsigned n = 0;
-	uint8_t state;
+	size_t length;
 	const uint8_t *p = body(datagram, size, WIRE_REPORT, &length);
-	int r;
 
 	if (!p)
 		return -EBADMSG;
@@ -355,18 +361,10 @@ int wire_decode_report(const void *datagram, size_t size, struct wire_report *re
 		return -EBADMSG;
 	m.key.ptr = (const char *)p;
 	m.entries = (struct wire_bytes){m.key.ptr + m.key.size, length - 90 - m.key.size};
-	while ((r = next_entry(&m.entries, &cursor, &state, &name)) > 0)
-		n++;
-	if (r < 0 || n != m.count)
+	if (!entries_valid(&m.entries, m.count))
 		return -EBADMSG;
 	*ret = m;
 	return 0;
-}
-
-int wire_report_next(const struct wire_report *m, size_t *cursor, uint8_t *ret_state,
-		     struct wire_bytes *ret_name)
-{
-	return next_entry(&m->entries, cursor, ret_state, ret_name);
 }
 
 /* --- GET, DATA, ERROR */
@@ -461,6 +459,141 @@ int wire_decode_error(const void *datagram, size_t size, struct wire_error *ret)
 	m.text.ptr = (const char *)p;
 	if (m.code == 0 || m.code > INT32_MAX || m.text.size != length - 8 ||
 	    has_nul(m.text.ptr, m.text.size))
+		return -EBADMSG;
+	*ret = m;
+	return 0;
+}
+
+/* --- WHY, REPORTED, RELEASE, RELEASED */
+
+ssize_t wire_encode_why(void *buf, size_t size, uint32_t id, const struct wire_why *m)
+{
+	uint8_t *p;
+	int r;
+
+	if (!pid_possible(m->nspid))
+		return -EINVAL;
+	r = begin(buf, size, WIRE_WHY, id, 20, &p);
+	if (r < 0)
+		return r;
+	p = put(p, m->pidns, 8);
+	p = put(p, m->nspid, 4);
+	return finish(buf, put(p, m->start, 8));
+}
+
+int wire_decode_why(const void *datagram, size_t size, struct wire_why *ret)
+{
+	struct wire_why m = {0};
+	size_t length;
+	const uint8_t *p = body(datagram, size, WIRE_WHY, &length);
+
+	if (!p)
+		return -EBADMSG;
+	m.pidns = get(&p, 8);
+	m.nspid = (uint32_t)get(&p, 4);
+	m.start = get(&p, 8);
+	if (!pid_possible(m.nspid))
+		return -EBADMSG;
+	*ret = m;
+	return 0;
+}
+
+ssize_t wire_encode_reported(void *buf, size_t size, uint32_t id, const struct wire_reported *m)
+{
+	uint8_t *p;
+	int r;
+
+	if (m->flags & ~REPORT_FLAGS || m->result > INT32_MAX || !digest_or_none(m->digest) ||
+	    m->key.size > JOB_KEY_MAX || has_nul(m->key.ptr, m->key.size) ||
+	    !entries_valid(&m->entries, m->count))
+		return -EINVAL;
+	r = begin(buf, size, WIRE_REPORTED, id, 80 + m->key.size + m->entries.size, &p);
+	if (r < 0)
+		return r;
+	p = put(p, m->flags, 4);
+	p = put(p, m->result, 4);
+	p = put_digest(p, m->digest);
+	p = put(p, m->key.size, 2);
+	p = put(p, m->count, 2);
+	p = put(p, 0, 4);
+	p = put_bytes(p, m->key.ptr, m->key.size);
+	return finish(buf, put_bytes(p, m->entries.ptr, m->entries.size));
+}
+
+int wire_decode_reported(const void *datagram, size_t size, struct wire_reported *ret)
+{
+	struct wire_reported m = {0};
+	size_t length;
+	const uint8_t *p = body(datagram, size, WIRE_REPORTED, &length);
+
+	if (!p)
+		return -EBADMSG;
+	m.flags = (uint32_t)get(&p, 4);
+	m.result = (uint32_t)get(&p, 4);
+	if (m.flags & ~REPORT_FLAGS || m.result > INT32_MAX || get_digest(&p, m.digest) < 0)
+		return -EBADMSG;
+	m.key.size = get(&p, 2);
+	m.count = (uint16_t)get(&p, 2);
+	if (get(&p, 4) != 0 || m.key.size > JOB_KEY_MAX || m.key.size > length - 80 ||
+	    has_nul(p, m.key.size))
+		return -EBADMSG;
+	m.key.ptr = (const char *)p;
+	m.entries = (struct wire_bytes){m.key.ptr + m.key.size, length - 80 - m.key.size};
+	if (!entries_valid(&m.entries, m.count))
+		return -EBADMSG;
+	*ret = m;
+	return 0;
+}
+
+ssize_t wire_encode_release(void *buf, size_t size, uint32_t id, const struct wire_release *m)
+{
+	uint8_t *p;
+	int r;
+
+	if (!digest_or_none(m->digest) || m->key.size == 0 || m->key.size > JOB_KEY_MAX ||
+	    has_nul(m->key.ptr, m->key.size))
+		return -EINVAL;
+	r = begin(buf, size, WIRE_RELEASE, id, 66 + m->key.size, &p);
+	if (r < 0)
+		return r;
+	p = put_digest(p, m->digest);
+	p = put(p, m->key.size, 2);
+	return finish(buf, put_bytes(p, m->key.ptr, m->key.size));
+}
+
+int wire_decode_release(const void *datagram, size_t size, struct wire_release *ret)
+{
+	struct wire_release m = {0};
+	size_t length;
+	const uint8_t *p = body(datagram, size, WIRE_RELEASE, &length);
+
+	if (!p || get_digest(&p, m.digest) < 0)
+		return -EBADMSG;
+	m.key.size = get(&p, 2);
+	m.key.ptr = (const char *)p;
+	if (m.key.size != length - 66 || has_nul(m.key.ptr, m.key.size))
+		return -EBADMSG;
+	*ret = m;
+	return 0;
+}
+
+ssize_t wire_encode_released(void *buf, size_t size, uint32_t id, const struct wire_released *m)
+{
+	uint8_t *p;
+	int r = digest_or_none(m->from) ? 0 : -EINVAL;
+
+	if (r == 0)
+		r = begin(buf, size, WIRE_RELEASED, id, 64, &p);
+	return r < 0 ? r : finish(buf, put_digest(p, m->from));
+}
+
+int wire_decode_released(const void *datagram, size_t size, struct wire_released *ret)
+{
+	struct wire_released m;
+	size_t length;
+	const uint8_t *p = body(datagram, size, WIRE_RELEASED, &length);
+
+	if (!p || get_digest(&p, m.from) < 0)
 		return -EBADMSG;
 	*ret = m;
 	return 0;

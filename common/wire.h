@@ -34,7 +34,11 @@
 	X(REPORT, 3, TO_BROKER, 90, WIRE_REPORT_MAX)                                               \
 	X(GET, 4, TO_BROKER, 68, 68)                                                               \
 	X(DATA, 5, TO_CLIENT, 8, 8 + WIRE_CHUNK_MAX)                                               \
-	X(ERROR, 6, TO_CLIENT, 8, 8 + WIRE_TEXT_MAX)
+	X(ERROR, 6, TO_CLIENT, 8, 8 + WIRE_TEXT_MAX)                                               \
+	X(WHY, 7, TO_BROKER, 20, 20)                                                               \
+	X(REPORTED, 8, TO_CLIENT, 80, WIRE_REPORT_MAX)                                             \
+	X(RELEASE, 9, TO_BROKER, 67, 66 + JOB_KEY_MAX)                                             \
+	X(RELEASED, 10, TO_CLIENT, 64, 64)
 
 enum wire_direction { TO_BROKER, TO_CLIENT };
 
@@ -95,7 +99,7 @@ struct wire_report {
 	uint32_t nspid;
 	uint16_t count;
 	struct wire_bytes key;
-	struct wire_bytes entries; /* walk with wire_report_next() */
+	struct wire_bytes entries; /* walk with wire_entry_next() */
 };
 
 /* char digest[64], u32 offset */
@@ -116,6 +120,35 @@ struct wire_error {
 	uint32_t code;
 	uint16_t version;
 	struct wire_bytes text;
+};
+
+/* u64 pidns, u32 pid, u64 start: the name of a process in procs/ */
+struct wire_why {
+	uint64_t pidns;
+	uint32_t nspid;
+	uint64_t start;
+};
+
+/* u32 flags (as of a report), u32 result, char digest[64], u16 key size, u16 count, u32 reserved,
+ * key, then the entries of a report. Its address of environ is not passed on. */
+struct wire_reported {
+	uint32_t flags;
+	uint32_t result;
+	char digest[DIGEST_SIZE];
+	uint16_t count;
+	struct wire_bytes key;
+	struct wire_bytes entries; /* walk with wire_entry_next() */
+};
+
+/* char digest[64] (zeros: none), u16 key size, key */
+struct wire_release {
+	char digest[DIGEST_SIZE];
+	struct wire_bytes key;
+};
+
+/* char from[64] (zeros: none): what the job had. */
+struct wire_released {
+	char from[DIGEST_SIZE];
 };
 
 const char *wire_type_name(unsigned type); /* NULL: unknown */
@@ -140,6 +173,11 @@ ssize_t wire_report_add(void *buf, size_t size, size_t used, uint8_t state, cons
 ssize_t wire_encode_get(void *buf, size_t size, uint32_t id, const struct wire_get *m);
 ssize_t wire_encode_data(void *buf, size_t size, uint32_t id, const struct wire_data *m);
 ssize_t wire_encode_error(void *buf, size_t size, uint32_t id, const struct wire_error *m);
+ssize_t wire_encode_why(void *buf, size_t size, uint32_t id, const struct wire_why *m);
+/* With its entries, which are COUNT well-formed ones. */
+ssize_t wire_encode_reported(void *buf, size_t size, uint32_t id, const struct wire_reported *m);
+ssize_t wire_encode_release(void *buf, size_t size, uint32_t id, const struct wire_release *m);
+ssize_t wire_encode_released(void *buf, size_t size, uint32_t id, const struct wire_released *m);
 
 int wire_decode_fetch(const void *datagram, size_t size, struct wire_fetch *ret);
 int wire_decode_answer(const void *datagram, size_t size, struct wire_answer *ret);
@@ -147,7 +185,12 @@ int wire_decode_report(const void *datagram, size_t size, struct wire_report *re
 int wire_decode_get(const void *datagram, size_t size, struct wire_get *ret);
 int wire_decode_data(const void *datagram, size_t size, struct wire_data *ret);
 int wire_decode_error(const void *datagram, size_t size, struct wire_error *ret);
+int wire_decode_why(const void *datagram, size_t size, struct wire_why *ret);
+int wire_decode_reported(const void *datagram, size_t size, struct wire_reported *ret);
+int wire_decode_release(const void *datagram, size_t size, struct wire_release *ret);
+int wire_decode_released(const void *datagram, size_t size, struct wire_released *ret);
 
-/* 1 and the next entry, 0 at the end. The decoder has checked all sizes. *CURSOR starts at 0. */
-int wire_report_next(const struct wire_report *m, size_t *cursor, uint8_t *ret_state,
-		     struct wire_bytes *ret_name);
+/* 1 and the next entry of a report or of what was reported, 0 at the end. The decoder has checked
+ * all sizes. *CURSOR starts at 0. */
+int wire_entry_next(const struct wire_bytes *entries, size_t *cursor, uint8_t *ret_state,
+		    struct wire_bytes *ret_name);

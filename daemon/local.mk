@@ -1,6 +1,6 @@
 ## daemon/: what all pieces share
 noinst_LTLIBRARIES += daemon/liblog.la
-daemon_liblog_la_SOURCES = daemon/log.c daemon/log.h
+daemon_liblog_la_SOURCES = daemon/log.c daemon/log.h daemon/userns.c daemon/userns.h
 daemon_liblog_la_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS)
 daemon_liblog_la_LIBADD = $(SYSTEMD_LIBS)
 

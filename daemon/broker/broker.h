@@ -24,7 +24,7 @@
 #define BROKER_SWEEP_USEC (5 * UINT64_C(1000000))
 
 struct broker_counters {
-	uint64_t fetches, answers, reports, gets;
+	uint64_t fetches, answers, reports, gets, whys, releases;
 	uint64_t unknown_types, wrong_versions, malformed;
 	uint64_t undecided;      /* decide() failed: the client decides alone */
 	uint64_t reports_lost;   /* not registered, or over the limit */

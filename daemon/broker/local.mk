@@ -6,6 +6,7 @@ daemon_broker_libbroker_la_SOURCES = \
 	daemon/broker/ancestors.c daemon/broker/ancestors.h \
 	daemon/broker/broker.c daemon/broker/broker.h \
 	daemon/broker/listener.c daemon/broker/listener.h \
+	daemon/broker/operator.c daemon/broker/operator.h \
 	daemon/broker/pidfd.c daemon/broker/pidfd.h \
 	daemon/broker/registry.c daemon/broker/registry.h \
 	daemon/broker/request.c daemon/broker/request.h \

@@ -9,6 +9,7 @@
 
 #include "common/snapshot.h"
 #include "common/util.h"
+#include "daemon/broker/operator.h"
 #include "daemon/broker/pidfd.h"
 #include "daemon/log.h"
 
@@ -320,6 +321,8 @@ static ssize_t dispatch(struct broker *b, struct peer *peer, const struct wire_h
 		struct wire_fetch fetch;
 		struct wire_report report;
 		struct wire_get get;
+		struct wire_why why;
+		struct wire_release release;
 	} m;
 
 	switch ((enum wire_type)h->type) {
@@ -336,9 +339,19 @@ static ssize_t dispatch(struct broker *b, struct peer *peer, const struct wire_h
 		if (wire_decode_get(datagram, size, &m.get) < 0)
 			return -EBADMSG;
 		return on_get(b, peer, &m.get, h->id, reply);
+	case WIRE_WHY:
+		if (wire_decode_why(datagram, size, &m.why) < 0)
+			return -EBADMSG;
+		return operator_why(b, peer, &m.why, h->id, reply);
+	case WIRE_RELEASE:
+		if (wire_decode_release(datagram, size, &m.release) < 0)
+			return -EBADMSG;
+		return operator_release(b, peer, &m.release, h->id, reply);
 	case WIRE_ANSWER:
 	case WIRE_DATA:
 	case WIRE_ERROR:
+	case WIRE_REPORTED:
+	case WIRE_RELEASED:
 		break;
 	}
 	return -EBADMSG;

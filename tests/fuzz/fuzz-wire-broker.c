@@ -22,7 +22,7 @@ static void walk(const uint8_t *data, size_t size, const struct wire_report *m, 
 	size_t cursor = 0;
 	uint8_t state;
 
-	while (wire_report_next(m, &cursor, &state, &b) == 1) {
+	while (wire_entry_next(&m->entries, &cursor, &state, &b) == 1) {
 		_cleanup_(freep) char *name = strndup(b.ptr, b.size);
 
 		if (n < 0 || !name)
@@ -39,6 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct wire_fetch f;
 	struct wire_report r;
 	struct wire_get g;
+	struct wire_why why;
+	struct wire_release release;
 
 	(void)wire_decode_header(data, size, TO_BROKER, &h);
 	if (wire_decode_fetch(data, size, &f) == 0)
@@ -47,5 +49,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		walk(data, size, &r, h.id);
 	if (wire_decode_get(data, size, &g) == 0)
 		same(data, size, again, wire_encode_get(again, sizeof again, h.id, &g));
+	if (wire_decode_why(data, size, &why) == 0)
+		same(data, size, again, wire_encode_why(again, sizeof again, h.id, &why));
+	if (wire_decode_release(data, size, &release) == 0)
+		same(data, size, again, wire_encode_release(again, sizeof again, h.id, &release));
 	return 0;
 }

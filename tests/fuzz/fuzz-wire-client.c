@@ -21,6 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct wire_answer a;
 	struct wire_data d;
 	struct wire_error e;
+	struct wire_reported reported;
+	struct wire_released released;
 
 	(void)wire_decode_header(data, size, TO_CLIENT, &h);
 	if (wire_decode_answer(data, size, &a) == 0)
@@ -29,5 +31,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		same(data, size, again, wire_encode_data(again, sizeof again, h.id, &d));
 	if (wire_decode_error(data, size, &e) == 0)
 		same(data, size, again, wire_encode_error(again, sizeof again, h.id, &e));
+	if (wire_decode_reported(data, size, &reported) == 0)
+		same(data, size, again, wire_encode_reported(again, sizeof again, h.id, &reported));
+	if (wire_decode_released(data, size, &released) == 0)
+		same(data, size, again, wire_encode_released(again, sizeof again, h.id, &released));
 	return 0;
 }

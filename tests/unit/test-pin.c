@@ -186,4 +186,63 @@ TEST(a_key_of_the_greatest_length)
 	node_done(&n);
 }
 
+static void number_digest(unsigned i, char ret[DIGEST_SIZE])
+{
+	memset(ret, 'a', DIGEST_HEX);
+	ret[DIGEST_HEX] = '\0';
+	ret[0] = (char)('a' + i % 6);
+	ret[1] = (char)('a' + i / 6);
+}
+
+/* Each digest that the job had stays in its pin, as long as there is room; then nothing changes. */
+TEST(released)
+{
+	char digest[DIGEST_SIZE];
+	struct pin pin;
+	struct node n;
+
+	node_init(&n);
+	check(pin_release(&n.rt, KEY, geteuid(), A64, &pin) == -ENOENT);
+	check(pin_settle(&n.rt, KEY, geteuid(), "", &pin) == 1);
+	check(pin_release(&n.rt, KEY, geteuid(), "", &pin) == 0);
+	for (unsigned i = 0; i <= PIN_MAX_FORMER; i++) {
+		number_digest(i, digest);
+		check(pin_release(&n.rt, KEY, geteuid(), digest, &pin) == 1);
+		check(pin.n_former == (i > 0 ? i - 1 : 0));
+	}
+	check(pin_read(&n.rt, KEY, geteuid(), &pin) == 0 && pin.n_former == PIN_MAX_FORMER);
+	for (unsigned i = 0; i <= PIN_MAX_FORMER; i++) {
+		number_digest(i, digest);
+		check(pin_has(&pin, digest));
+	}
+	number_digest(PIN_MAX_FORMER + 1, digest);
+	check(pin_release(&n.rt, KEY, geteuid(), digest, &pin) == -E2BIG);
+	check(pin_release(&n.rt, KEY, geteuid(), "", &pin) == -E2BIG);
+	number_digest(3, digest); /* one that it had */
+	check(pin_release(&n.rt, KEY, geteuid(), digest, &pin) == 1);
+	check(pin_read(&n.rt, KEY, geteuid(), &pin) == 0 && streq(pin.digest, digest));
+	check(pin.n_former == PIN_MAX_FORMER && !node_has_link(&n, "jobs", ".release"));
+	node_done(&n);
+}
+
+/* Also the pin that its job's user made, under the name that a stranger left it; what lies where
+ * the new one is made beside is moved away. */
+TEST(released_beside_strangers)
+{
+	struct pin pin;
+	struct node n;
+
+	if (geteuid() != 0)
+		skip("needs root");
+	node_init(&n);
+	node_link(&n, "jobs", KEY, B64, 1234);
+	node_link(&n, "jobs", KEY "~1", A64, 4242);
+	node_mkdir(&n, "run/jobs/.release/sub");
+	check(pin_release(&n.rt, KEY, 4242, C64, &pin) == 1 && pin.slot == 1);
+	check(pin_read(&n.rt, KEY, 4242, &pin) == 0 && pin.slot == 1 && pin.n_former == 1);
+	check_streq(pin.digest, C64);
+	check_streq(pin.former[0], A64);
+	node_done(&n);
+}
+
 TEST_MAIN

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests of real processes to a broker without a socket: answers, files, registry, refusals. */
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include "tests/unit/broker-fixture.h"
 #include "tests/unit/broker-peer.h"
@@ -362,6 +363,163 @@ TEST(get_in_pieces)
 	node_done(&n);
 }
 
+static ssize_t why_as(struct node *n, uid_t uid, pid_t pid, uint64_t start)
+{
+	struct wire_why m = {n->broker.own_pidns, (uint32_t)pid, start};
+	struct peer peer = peer_of(getpid(), uid);
+	char request[64];
+	ssize_t size = wire_encode_why(request, sizeof request, 10, &m);
+
+	check(size > 0);
+	return request_handle(&n->broker, &peer, request, (size_t)size, reply);
+}
+
+static void check_reported(ssize_t size, const char *key, const char *digest)
+{
+	struct wire_reported m;
+	struct wire_bytes name;
+	size_t cursor = 0;
+	uint8_t state;
+
+	check(size > 0 && wire_decode_reported(reply, (size_t)size, &m) == 0);
+	check(m.key.size == strlen(key) && memcmp(m.key.ptr, key, m.key.size) == 0);
+	check_streq(m.digest, digest);
+	check(m.count == 1 && wire_entry_next(&m.entries, &cursor, &state, &name) == 1);
+	check(state == 1 && name.size == 9 && memcmp(name.ptr, "NCCL_ALGO", 9) == 0);
+}
+
+/* What a process reported is told to root and to its own user. */
+TEST(why)
+{
+	uint64_t start = start_of(getpid());
+	char key[JOB_KEY_SIZE];
+	struct peer peer;
+	struct node n;
+	pid_t pid;
+
+	node_init(&n, "on");
+	check(error_of(why_as(&n, geteuid(), getpid(), start)).code == ENOENT);
+	(void)fetch_of(&n, getpid(), key);
+	check(error_of(why_as(&n, geteuid(), getpid(), start)).code == ENODATA);
+	peer = peer_of(getpid(), geteuid());
+	check(send_report(&n, &peer, key, n.digest) == 0);
+	check_reported(why_as(&n, geteuid(), getpid(), start), key, n.digest);
+	/* Another process of that number. */
+	check(error_of(why_as(&n, geteuid(), getpid(), start + 1)).code == ENOENT);
+	check(error_of(why_as(&n, OTHER_UID, getpid(), start)).code == EPERM);
+	if (geteuid() == 0) {
+		pid = spawn_as(OTHER_UID);
+		peer = peer_of(pid, OTHER_UID);
+		(void)fetch_as(&n, &peer, NULL, key);
+		check(send_report(&n, &peer, key, n.digest) == 0);
+		start = start_of(pid);
+		check_reported(why_as(&n, 0, pid, start), key, n.digest);
+		check_reported(why_as(&n, OTHER_UID, pid, start), key, n.digest);
+		check(error_of(why_as(&n, OTHER_UID + 1, pid, start)).code == EPERM);
+		end(pid);
+	}
+	node_done(&n);
+}
+
+static ssize_t release_as(struct node *n, struct peer *peer, const char *key, const char *digest)
+{
+	struct wire_release m = {"", {key, strlen(key)}};
+	char request[512];
+	ssize_t size;
+
+	(void)strcpy(m.digest, digest);
+	size = wire_encode_release(request, sizeof request, 11, &m);
+	check(size > 0);
+	return request_handle(&n->broker, peer, request, (size_t)size, reply);
+}
+
+static const char *released_of(ssize_t size)
+{
+	static struct wire_released m;
+
+	check(size > 0 && wire_decode_released(reply, (size_t)size, &m) == 0);
+	return m.from;
+}
+
+static void put_snapshot(struct node *n, const char *text, char ret[DIGEST_SIZE])
+{
+	char name[128];
+
+	digest_bytes(text, strlen(text), ret);
+	snprintf(name, sizeof name, "snapshots/%s", ret);
+	node_write(n, name, text);
+}
+
+/* The job's next process gets the new one, and its token, the former one, still means this job. */
+TEST(release)
+{
+	struct peer self = peer_of(getpid(), geteuid());
+	char key[JOB_KEY_SIZE], child[JOB_KEY_SIZE], second[DIGEST_SIZE], text[256];
+	struct wire_answer a;
+	struct node n;
+	pid_t pid;
+
+	node_init(&n, "on");
+	put_snapshot(&n, "cudaenv-snapshot 1\nprofile q\nscope any\n", second);
+	(void)fetch_of(&n, getpid(), key);
+	check_streq(released_of(release_as(&n, &self, key, second)), n.digest);
+	snprintf(text, sizeof text, "%s %s", second, n.digest);
+	check_streq(link_text(&n, "jobs", key), text);
+	pid = spawn();
+	a = fetch_of(&n, pid, child);
+	check_streq(child, key);
+	check_streq(a.digest, second);
+	end(pid);
+	pid = spawn();
+	self = peer_of(pid, geteuid());
+	a = fetch_as(&n, &self, n.digest, child);
+	check_streq(child, key);
+	check_streq(a.digest, second);
+	end(pid);
+	/* Again: nothing. Back: without itself among the former ones. To none. */
+	self = peer_of(getpid(), geteuid());
+	check_streq(released_of(release_as(&n, &self, key, second)), second);
+	check_streq(link_text(&n, "jobs", key), text);
+	check_streq(released_of(release_as(&n, &self, key, n.digest)), second);
+	snprintf(text, sizeof text, "%s %s", n.digest, second);
+	check_streq(link_text(&n, "jobs", key), text);
+	check_streq(released_of(release_as(&n, &self, key, "")), n.digest);
+	snprintf(text, sizeof text, "none %s %s", n.digest, second);
+	check_streq(link_text(&n, "jobs", key), text);
+	check_streq(released_of(release_as(&n, &self, key, second)), "");
+	/* The broker's own link is no news to it. */
+	run_steps(&n, 1);
+	snprintf(text, sizeof text, "%s %s", second, n.digest);
+	check_streq(link_text(&n, "jobs", key), text);
+	node_done(&n);
+}
+
+TEST(release_is_refused)
+{
+	static const char none[DIGEST_SIZE] =
+		"0123456789012345678901234567890123456789012345678901234567890123";
+	struct peer self = peer_of(getpid(), geteuid()), other = peer_of(getpid(), OTHER_UID);
+	char key[JOB_KEY_SIZE];
+	struct node n;
+	int s[2];
+
+	node_init(&n, "on");
+	(void)fetch_of(&n, getpid(), key);
+	check(error_of(release_as(&n, &other, key, "")).code == EPERM);
+	check(error_of(release_as(&n, &self, key, none)).code == ENOENT);
+	check(error_of(release_as(&n, &self, "tree-0-1-2-3", "")).code == ENOENT);
+	check(error_of(release_as(&n, &self, "../../etc", "")).code == EINVAL);
+	check(error_of(release_as(&n, &self, "tree-0-1-2-3~1", "")).code == EINVAL);
+	/* Who asked has given up: it was told that nothing came of it. */
+	check(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s) == 0);
+	self.fd = s[0];
+	check(close(s[1]) == 0);
+	check(error_of(release_as(&n, &self, key, "")).code == ECANCELED);
+	check(close(s[0]) == 0);
+	check_streq(link_text(&n, "jobs", key), n.digest);
+	node_done(&n);
+}
+
 TEST(strange_messages)
 {
 	struct peer peer = peer_of(getpid(), geteuid());
@@ -379,7 +537,8 @@ TEST(strange_messages)
 	check(e.code == EPROTONOSUPPORT && memmem(e.text.ptr, e.text.size, "version 1", 9));
 	request[4] = 1;
 	for (int type = 0; type < 256; type++) {
-		if (type == WIRE_FETCH || type == WIRE_REPORT || type == WIRE_GET)
+		if (type == WIRE_FETCH || type == WIRE_REPORT || type == WIRE_GET ||
+		    type == WIRE_WHY || type == WIRE_RELEASE)
 			continue;
 		request[6] = (char)type;
 		r = request_handle(&n.broker, &peer, request, size, reply);

@@ -35,9 +35,9 @@ static void one_with_report(void)
 	check_streq(cudaenv_result_job(result), KEY);
 	m = reported();
 	check(m.flags == 0 && m.result == 0);
-	check(wire_report_next(&m, &cursor, &state, &name) == 1);
+	check(wire_entry_next(&m.entries, &cursor, &state, &name) == 1);
 	check(state == CUDAENV_SET && name.size == 4 && memcmp(name.ptr, "CE_A", 4) == 0);
-	check(wire_report_next(&m, &cursor, &state, &name) == 1);
+	check(wire_entry_next(&m.entries, &cursor, &state, &name) == 1);
 	check(state == CUDAENV_REPLACED && name.size == 4 && memcmp(name.ptr, "CE_B", 4) == 0);
 	check(fake_receive() == -1); /* closed */
 }

@@ -80,6 +80,39 @@ TEST(golden_to_broker)
 	equals_golden("get", wire_encode_get(buf, sizeof buf, 3, &g));
 }
 
+TEST(golden_to_broker_of_operators)
+{
+	struct wire_why w = {4026531836u, 4243, 123456};
+	struct wire_release r = {"", bytes(KEY)};
+
+	strcpy(r.digest, digest_of("cudaenv"));
+	equals_golden("why", wire_encode_why(buf, sizeof buf, 4, &w));
+	equals_golden("release", wire_encode_release(buf, sizeof buf, 5, &r));
+}
+
+/* The entries are those of the golden report. */
+static struct wire_bytes golden_entries(char *ret, size_t size)
+{
+	struct wire_report m;
+	size_t n = read_golden("report");
+
+	check(wire_decode_report(golden, n, &m) == 0 && m.entries.size <= size);
+	memcpy(ret, m.entries.ptr, m.entries.size);
+	return (struct wire_bytes){ret, m.entries.size};
+}
+
+TEST(golden_to_client_of_operators)
+{
+	char entries[128];
+	struct wire_reported r = {
+		REPORT_ALONE, 0, "", 3, bytes(KEY), golden_entries(entries, sizeof entries)};
+	struct wire_released d = {""};
+
+	strcpy(r.digest, digest_of("cudaenv"));
+	equals_golden("reported", wire_encode_reported(buf, sizeof buf, 4, &r));
+	equals_golden("released", wire_encode_released(buf, sizeof buf, 5, &d));
+}
+
 TEST(golden_to_client)
 {
 	struct wire_answer a = {ANSWER_BELOW, 1, "", bytes(KEY)};
@@ -119,13 +152,13 @@ TEST(decode_to_broker)
 	check(wire_decode_report(golden, n, &r) == 0);
 	check(r.flags == REPORT_ALONE && r.environ_address == 0x7ffd12345678u && r.nspid == 4243);
 	check(r.count == 3 && same(r.key, KEY));
-	check(wire_report_next(&r, &cursor, &state, &name) == 1);
+	check(wire_entry_next(&r.entries, &cursor, &state, &name) == 1);
 	check(state == 1 && same(name, "NCCL_PROTO"));
-	check(wire_report_next(&r, &cursor, &state, &name) == 1);
+	check(wire_entry_next(&r.entries, &cursor, &state, &name) == 1);
 	check(state == 3 && same(name, "NCCL_ALGO"));
-	check(wire_report_next(&r, &cursor, &state, &name) == 1);
+	check(wire_entry_next(&r.entries, &cursor, &state, &name) == 1);
 	check(state == 4 && same(name, "CUDA_HOME"));
-	check(wire_report_next(&r, &cursor, &state, &name) == 0);
+	check(wire_entry_next(&r.entries, &cursor, &state, &name) == 0);
 
 	n = read_golden("get");
 	check(wire_decode_get(golden, n, &g) == 0);
@@ -155,12 +188,39 @@ TEST(decode_to_client)
 	check(e.code == ENOENT && e.version == 1 && same(e.text, "no such snapshot"));
 }
 
+TEST(decode_of_operators)
+{
+	struct wire_bytes name;
+	struct wire_reported r;
+	struct wire_released d;
+	struct wire_release e;
+	struct wire_why w;
+	size_t cursor = 0, n = read_golden("why");
+	uint8_t state;
+
+	check(wire_decode_why(golden, n, &w) == 0);
+	check(w.pidns == 4026531836u && w.nspid == 4243 && w.start == 123456);
+	n = read_golden("release");
+	check(wire_decode_release(golden, n, &e) == 0 && same(e.key, KEY));
+	check_streq(e.digest, digest_of("cudaenv"));
+	n = read_golden("released");
+	check(wire_decode_released(golden, n, &d) == 0);
+	check_streq(d.from, "");
+	n = read_golden("reported");
+	check(wire_decode_reported(golden, n, &r) == 0);
+	check(r.flags == REPORT_ALONE && r.result == 0 && r.count == 3 && same(r.key, KEY));
+	check_streq(r.digest, digest_of("cudaenv"));
+	check(wire_entry_next(&r.entries, &cursor, &state, &name) == 1);
+	check(state == 1 && same(name, "NCCL_PROTO"));
+}
+
 TEST(names)
 {
 	check_streq(wire_type_name(WIRE_FETCH), "FETCH");
 	check_streq(wire_type_name(WIRE_ERROR), "ERROR");
 	check(!wire_type_name(0));
-	check(!wire_type_name(7));
+	check_streq(wire_type_name(WIRE_RELEASED), "RELEASED");
+	check(!wire_type_name(11));
 	check(!wire_type_name(65535));
 }
 
@@ -197,6 +257,10 @@ static int decode(const char *name, const char *datagram, size_t size)
 	struct wire_get g;
 	struct wire_data d;
 	struct wire_error e;
+	struct wire_why w;
+	struct wire_reported i;
+	struct wire_release l;
+	struct wire_released o;
 
 	if (startswith(name, "fetch"))
 		return wire_decode_fetch(datagram, size, &f);
@@ -208,11 +272,28 @@ static int decode(const char *name, const char *datagram, size_t size)
 		return wire_decode_get(datagram, size, &g);
 	if (streq(name, "data"))
 		return wire_decode_data(datagram, size, &d);
+	if (streq(name, "why"))
+		return wire_decode_why(datagram, size, &w);
+	if (streq(name, "reported"))
+		return wire_decode_reported(datagram, size, &i);
+	if (streq(name, "release"))
+		return wire_decode_release(datagram, size, &l);
+	if (streq(name, "released"))
+		return wire_decode_released(datagram, size, &o);
 	return wire_decode_error(datagram, size, &e);
 }
 
-static const char *const all[] = {"fetch",  "fetch-bare", "answer", "answer-none",
-				  "report", "get",        "data",   "error"};
+static const char *const all[] = {"fetch",  "fetch-bare", "answer",  "answer-none",
+				  "report", "get",        "data",    "error",
+				  "why",    "reported",   "release", "released"};
+
+/* "fetch" and "fetch-bare" are one type. */
+static bool same_type(const char *a, const char *b)
+{
+	size_t n = strcspn(a, "-");
+
+	return n == strcspn(b, "-") && strncmp(a, b, n) == 0;
+}
 
 /* Cut or padded to any size, the header's length true or not: never accepted, and under a sanitizer
  * never read beyond its end. */
@@ -246,9 +327,7 @@ TEST(other_lengths_and_types)
 		for (size_t j = 0; j < ARRAY_SIZE(all); j++) {
 			size_t n = read_golden(all[i]);
 
-			/* "fetch" and "fetch-bare" are one type. */
-			check((decode(all[j], golden, n) == 0) ==
-			      (strncmp(all[i], all[j], 3) == 0));
+			check((decode(all[j], golden, n) == 0) == same_type(all[i], all[j]));
 		}
 	}
 }
@@ -306,6 +385,22 @@ TEST(wrong_fields)
 	wrong("error", 19, -1);
 	wrong("error", 22, 1);
 	wrong("error", 30, 0);
+	wrong("why", 27, -1); /* pid beyond 31 bits */
+	wrong("reported", 16, 4);
+	wrong("reported", 23, (char)0x80);
+	wrong("reported", 24, 'x');
+	wrong("reported", 88, 0); /* key size */
+	wrong("reported", 89, 1);
+	wrong("reported", 90, 2); /* count */
+	wrong("reported", 92, 1); /* reserved */
+	wrong("reported", 96, 0); /* NUL in key */
+	wrong("reported", 96 + 32 + 1, 1);
+	wrong("reported", 96 + 32 + 2, 0);
+	wrong("release", 16, 'x');
+	wrong("release", 80, 0); /* key size */
+	wrong("release", 81, 1);
+	wrong("release", 82, 0); /* NUL in key */
+	wrong("released", 16, '0');
 }
 
 /* One byte more than the table allows, consistent in itself. */
@@ -367,6 +462,24 @@ TEST(encoders_refuse)
 	check(wire_encode_error(buf, sizeof buf, 1, &e) == -EINVAL);
 }
 
+TEST(encoders_of_operators_refuse)
+{
+	char entry[] = {1, 0, 1, 0, 'A'};
+	struct wire_why w = {0, 0, 0};
+	struct wire_release l = {"", {NULL, 0}};
+	struct wire_released o = {"nothing"};
+	struct wire_reported r = {0, 0, DIG, 1, bytes(KEY), {entry, sizeof entry}}, got;
+	ssize_t n = wire_encode_reported(buf, sizeof buf, 1, &r);
+
+	check(n > 0 && wire_decode_reported(buf, (size_t)n, &got) == 0 && got.count == 1);
+	check(wire_encode_reported(buf, (size_t)n - 1, 1, &r) == -ENOBUFS);
+	r.count = 2;
+	check(wire_encode_reported(buf, sizeof buf, 1, &r) == -EINVAL);
+	check(wire_encode_why(buf, sizeof buf, 1, &w) == -EINVAL);
+	check(wire_encode_release(buf, sizeof buf, 1, &l) == -EINVAL);
+	check(wire_encode_released(buf, sizeof buf, 1, &o) == -EINVAL);
+}
+
 TEST(data_chunks)
 {
 	static char chunk[WIRE_CHUNK_MAX + 1];
@@ -414,7 +527,7 @@ TEST(report_fills_up)
 	check(n == (ssize_t)used + 5);
 	check(wire_decode_report(buf, (size_t)n, &got) == 0);
 	check(got.count == added + 1);
-	while (wire_report_next(&got, &cursor, &state, &b) == 1)
+	while (wire_entry_next(&got.entries, &cursor, &state, &b) == 1)
 		walked++;
 	check(walked == added + 1 && state == 2 && same(b, "A"));
 }
