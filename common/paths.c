@@ -56,7 +56,24 @@ static int fill_user(struct paths *p)
 	r = format(&p->control, p->runtime, "/control");
 	if (r < 0)
 		return r;
+	r = format(&p->drop_ins[0], p->config, "/cudaenvd.conf.d");
+	if (r < 0)
+		return r;
 	return format(&p->profiles[0], p->config, "/profiles.d");
+}
+
+/* systemd's order: the operator's, this boot's, the packages'. */
+static int fill_precedence(struct paths *p)
+{
+	const char *const bases[] = {p->config, p->runtime, "/usr/lib/cudaenv"};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(bases); i++) {
+		r = format(&p->drop_ins[i], bases[i], "/cudaenvd.conf.d");
+		if (r == 0)
+			r = format(&p->profiles[i], bases[i], "/profiles.d");
+	}
+	return r;
 }
 
 static int fill_system(struct paths *p)
@@ -74,13 +91,7 @@ static int fill_system(struct paths *p)
 		: format(&p->control, "/run/cudaenvd", "/control");
 	if (r < 0)
 		return r;
-	r = format(&p->profiles[0], p->config, "/profiles.d");
-	if (r < 0)
-		return r;
-	r = format(&p->profiles[1], p->runtime, "/profiles.d");
-	if (r < 0)
-		return r;
-	return format(&p->profiles[2], "/usr/lib/cudaenv", "/profiles.d");
+	return fill_precedence(p);
 }
 
 int paths_init(bool user, struct paths *ret)
@@ -151,7 +162,9 @@ void paths_done(struct paths *p)
 	free(p->control);
 	free(p->config);
 	free(p->state);
-	for (size_t i = 0; i < ARRAY_SIZE(p->profiles); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(p->profiles); i++) {
+		free(p->drop_ins[i]);
 		free(p->profiles[i]);
+	}
 	*p = (struct paths){0};
 }

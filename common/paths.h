@@ -14,8 +14,9 @@ struct paths {
 	bool user;
 	char *runtime;     /* /run/cudaenv */
 	char *control;     /* /run/cudaenvd/control */
-	char *config;      /* /etc/cudaenv: cudaenvd.conf, cudaenvd.conf.d/ */
+	char *config;      /* /etc/cudaenv: cudaenvd.conf */
 	char *state;       /* /var/lib/cudaenv */
+	char *drop_ins[4]; /* cudaenvd.conf.d/, as profiles */
 	char *profiles[4]; /* highest precedence first, then NULL; user: only config/profiles.d */
 };
 

@@ -16,5 +16,22 @@ check() {
 }
 check <"$dir/printed"
 sed '/^# Rules/,$d; s/^#\([a-z_]* =\)/\1/' "$dir/printed" | check
-echo 'nonsense = 1' | check 2>"$dir/complaints" && exit 1
-grep -q 'cudaenvd.conf:1:' "$dir/complaints"
+
+# complains TEXT: what is on stdin gets exactly this complaint, and exit status 1.
+complains() {
+	status=0
+	check 2>"$dir/complaints" || status=$?
+	if [ "$status" != 1 ] || [ "$(wc -l <"$dir/complaints")" != 1 ] || ! grep -qF "$1" "$dir/complaints"; then
+		echo "status $status, expected: $1" >&2
+		cat "$dir/complaints" >&2
+		exit 1
+	fi
+}
+echo 'nonsense = 1' | complains 'cudaenvd.conf:1:'
+printf '[cudaenvd]\n\nprofil = pcie8\n' | complains "cudaenvd.conf:3: unknown key 'profil' in [cudaenvd], did you mean 'profile'?: left out"
+mkdir "$dir/config/cudaenv/cudaenvd.conf.d"
+printf '[cudaenvd]\nprofile = two words\n' >"$dir/config/cudaenv/cudaenvd.conf.d/50-site.conf"
+check <"$dir/printed" 2>/dev/null && exit 1
+echo '[cudaenvd]' | complains '/cudaenvd.conf.d/50-site.conf:2: profile = two words is not none, auto or the name of a profile'
+ln -sf /dev/null "$dir/config/cudaenv/cudaenvd.conf.d/50-site.conf"
+check <"$dir/printed"

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include <config.h>
 
-#include <dirent.h>
 #include <grp.h>
 #include <pwd.h>
 
 #include "common/ini.h"
+#include "common/near.h"
 #include "common/snapshot.h"
 #include "common/util.h"
 #include "daemon/manager/config.h"
-#include "daemon/manager/files.h"
 
-#define WORD_MAX         1024
-#define CONFIG_MAX_BYTES ((size_t)1024 * 1024)
+#define WORD_MAX       1024
+#define NEAR_ITEMS_MAX 16
+#define HINT_SIZE      64
 
 /* Matched against the name of a process (15 bytes). What starts jobs for others is a boundary:
  * nothing at or above it belongs to the job. Launchers whose children are one job (mpirun,
@@ -229,6 +229,52 @@ static const struct item *find_item(const struct item *items, size_t n, const ch
 	return NULL;
 }
 
+/* Every key of ITEMS that SECTION (NULL: any) has, for near_match(). */
+static const char *near_key(const struct item *items, size_t n, const char *section,
+			    const char *key)
+{
+	const char *names[NEAR_ITEMS_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < n && count < NEAR_ITEMS_MAX; i++)
+		if (!section || streq(items[i].section, section))
+			names[count++] = items[i].key;
+	return near_match(key, names, count);
+}
+
+/* What may have been meant by an unknown KEY, as text in RET: "". */
+static void hint_at_key(const char *section, const char *key, char *ret, size_t size)
+{
+	bool rule = startswith(section, "assign ") != NULL;
+	const struct item *items = rule ? rule_items : config_items;
+	size_t n = rule ? ARRAY_SIZE(rule_items) : ARRAY_SIZE(config_items);
+	const char *near = near_key(items, n, rule ? NULL : section, key);
+
+	ret[0] = '\0';
+	if (near) {
+		(void)snprintf(ret, size, ", did you mean '%s'?", near);
+		return;
+	}
+	for (size_t i = 0; !rule && i < n; i++)
+		if (streq(items[i].key, key))
+			(void)snprintf(ret, size, ", it belongs to [%s]", items[i].section);
+}
+
+static void hint_at_section(const char *section, char *ret, size_t size)
+{
+	static const char *const names[] = {"cudaenvd", "jobs", "assign"};
+	char first[16];
+	const char *near;
+
+	(void)snprintf(first, sizeof first, "%.*s", (int)strcspn(section, " \t"), section);
+	near = near_match(first, names, ARRAY_SIZE(names));
+	ret[0] = '\0';
+	if (near && streq(near, "assign"))
+		(void)snprintf(ret, size, ", a rule is [assign NAME]");
+	else if (near)
+		(void)snprintf(ret, size, ", did you mean [%s]?", near);
+}
+
 /* The name after "assign ", or NULL. */
 static const char *rule_name(const char *section)
 {
@@ -282,13 +328,16 @@ static int open_sections(struct config *c, const char *file, const struct ini *i
 	for (size_t i = 0; i < ini->n_sections; i++) {
 		const struct ini_section *s = &ini->sections[i];
 		const char *name = rule_name(s->name);
+		char hint[HINT_SIZE];
 		int r = 0;
 
-		if (name)
+		if (name) {
 			r = open_rule(c, name, file, s->line);
-		else if (!streq(s->name, "cudaenvd") && !streq(s->name, "jobs"))
-			r = words_addf(complaints, "%s:%u: unknown section [%.80s]: left out", file,
-				       s->line, s->name);
+		} else if (!streq(s->name, "cudaenvd") && !streq(s->name, "jobs")) {
+			hint_at_section(s->name, hint, sizeof hint);
+			r = words_addf(complaints, "%s:%u: unknown section [%.80s]%s: left out",
+				       file, s->line, s->name, hint);
+		}
 		if (r < 0)
 			return r;
 	}
@@ -301,6 +350,7 @@ static int take_entry(struct config *c, const char *file, const struct ini_entry
 	const char *name = rule_name(e->section);
 	struct config_rule *rule = name ? find_rule(c, name) : NULL;
 	const struct item *item;
+	char hint[HINT_SIZE];
 	int r;
 
 	item = rule ? find_item(rule_items, ARRAY_SIZE(rule_items), "assign", e->key)
@@ -310,8 +360,9 @@ static int take_entry(struct config *c, const char *file, const struct ini_entry
 			rule->refused = true;
 		else if (!streq(e->section, "cudaenvd") && !streq(e->section, "jobs"))
 			return 0; /* its section was complained about */
-		return words_addf(complaints, "%s:%u: unknown key '%.80s' in [%.80s]: %s", file,
-				  e->line, e->key, e->section,
+		hint_at_key(e->section, e->key, hint, sizeof hint);
+		return words_addf(complaints, "%s:%u: unknown key '%.80s' in [%.80s]%s: %s", file,
+				  e->line, e->key, e->section, hint,
 				  rule ? "the rule is left out" : "left out");
 	}
 	r = item->parse((rule ? (char *)rule : (char *)c) + item->offset, e->value);
@@ -446,94 +497,6 @@ int config_finish(struct config *c, struct words *complaints)
 		memmove(&c->rules[i], &c->rules[i + 1], (c->n_rules - i - 1) * sizeof(*c->rules));
 		c->n_rules--;
 	}
-	return 0;
-}
-
-static int load_file(struct config *c, int dir_fd, const char *dir, const char *name,
-		     struct words *complaints)
-{
-	_cleanup_(freep) char *bytes = NULL, *path = NULL;
-	size_t size;
-	int r;
-
-	if (asprintf(&path, "%s/%s", dir, name) < 0) {
-		path = NULL;
-		return -ENOMEM;
-	}
-	r = file_read_followed(dir_fd, name, CONFIG_MAX_BYTES, &bytes, &size);
-	if (r == -ENOENT)
-		return 0;
-	if (r == -ENOMEM)
-		return r;
-	if (r < 0)
-		return words_addf(complaints, "%s:0: cannot be read: %s", path, strerror(-r));
-	return config_parse(c, path, bytes, size, complaints);
-}
-
-static int is_drop_in(const struct dirent *e)
-{
-	size_t n = strlen(e->d_name);
-
-	return e->d_name[0] != '.' && n > STRLEN(".conf") &&
-	       streq(e->d_name + n - STRLEN(".conf"), ".conf");
-}
-
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-	return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int load_drop_ins(struct config *c, const char *dir, struct words *complaints)
-{
-	_cleanup_(closep) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct dirent **names = NULL;
-	int n, r = 0;
-
-	if (fd < 0)
-		return errno == ENOENT ? 0
-				       : words_addf(complaints, "%s:0: cannot be read: %s", dir,
-						    strerror(errno));
-	n = scandirat(fd, ".", &names, is_drop_in, by_name);
-	if (n < 0)
-		return errno == ENOMEM ? -ENOMEM
-				       : words_addf(complaints, "%s:0: cannot be read: %s", dir,
-						    strerror(errno));
-	for (int i = 0; i < n; i++) {
-		if (r == 0)
-			r = load_file(c, fd, dir, names[i]->d_name, complaints);
-		free(names[i]);
-	}
-	free(names);
-	return r;
-}
-
-int config_load(const char *dir, struct config **ret, struct words *complaints)
-{
-	_cleanup_(config_freep) struct config *c = NULL;
-	_cleanup_(closep) int fd = -EBADF;
-	_cleanup_(freep) char *drop_ins = NULL;
-	int r;
-
-	r = config_new(&c);
-	if (r < 0)
-		return r;
-	if (asprintf(&drop_ins, "%s/cudaenvd.conf.d", dir) < 0) {
-		drop_ins = NULL;
-		return -ENOMEM;
-	}
-	fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd >= 0) {
-		r = load_file(c, fd, dir, "cudaenvd.conf", complaints);
-		if (r == 0)
-			r = load_drop_ins(c, drop_ins, complaints);
-	} else if (errno != ENOENT) {
-		r = words_addf(complaints, "%s:0: cannot be read: %s", dir, strerror(errno));
-	}
-	if (r == 0)
-		r = config_finish(c, complaints);
-	if (r < 0)
-		return r;
-	*ret = TAKE_PTR(c);
 	return 0;
 }
 

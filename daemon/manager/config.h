@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 
+#include "common/paths.h"
 #include "daemon/manager/words.h"
 
 /* [assign NAME]. All kinds that are named must hold, of one kind any one. */
@@ -42,10 +43,11 @@ struct config {
 int config_new(struct config **ret);
 struct config *config_free(struct config *c);
 
-/* Reads DIR/cudaenvd.conf, then DIR/cudaenvd.conf.d/NAME.conf by name, over the defaults; absent
- * files are fine. User and group names are looked up here, and only here. COMPLAINTS: "FILE:LINE:
- * ...". 0 or -ENOMEM. */
-int config_load(const char *dir, struct config **ret, struct words *complaints);
+/* Reads cudaenvd.conf of PATHS' config, then NAME.conf of its drop_ins by name, over the defaults;
+ * of one name the first directory's, one that is /dev/null hides the others. Absent files are fine.
+ * User and group names are looked up here, and only here. COMPLAINTS: "FILE:LINE: ...", LINE 0 for
+ * a file that cannot be read. 0 or -ENOMEM. */
+int config_load(const struct paths *paths, struct config **ret, struct words *complaints);
 
 /* Bytes that are said to be FILE, over what C has. 0 or -ENOMEM. */
 int config_parse(struct config *c, const char *file, const char *bytes, size_t size,

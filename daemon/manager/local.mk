@@ -6,6 +6,7 @@ daemon_libmanager_la_SOURCES = \
 	daemon/manager/children.c daemon/manager/children.h \
 	daemon/manager/compile.c daemon/manager/compile.h \
 	daemon/manager/config.c daemon/manager/config.h \
+	daemon/manager/config-load.c \
 	daemon/manager/control.c daemon/manager/control.h \
 	daemon/manager/documents.c \
 	daemon/manager/files.c daemon/manager/files.h \

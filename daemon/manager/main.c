@@ -81,7 +81,7 @@ static int check_config(void)
 
 	r = paths_init(arg_user, &paths);
 	if (r == 0)
-		r = config_load(paths.config, &config, &complaints);
+		r = config_load(&paths, &config, &complaints);
 	if (r < 0)
 		(void)log_error_errno(r, "Failed to check the settings: %m");
 	for (size_t i = 0; i < complaints.n; i++)

@@ -54,7 +54,7 @@ int manager_load_config(struct manager *m)
 	size_t size;
 	int r;
 
-	r = config_load(m->paths.config, &c, &complaints);
+	r = config_load(&m->paths, &c, &complaints);
 	say(&complaints);
 	if (r < 0)
 		return r;

@@ -70,6 +70,21 @@ TEST(faults_keep_the_default)
 		{"profile = base\n", "x.conf:1:"},
 		{"[cudaenvd]\nprofile\n", "x.conf:2:"},
 		{"[assign ../x]\nuser = 0\n", "x.conf:1: unknown section"},
+		/* What was meant, where that can be told. */
+		{"[cudaenvd]\nprofil = base\n",
+		 "x.conf:2: unknown key 'profil' in [cudaenvd], did you mean 'profile'?: left out"},
+		{"[cudaenvd]\napply-on-change = yes\n",
+		 "x.conf:2: unknown key 'apply-on-change' in [cudaenvd], did you mean "
+		 "'apply_on_change'?"},
+		{"[cudaenvd]\nboundaries = x\n",
+		 "x.conf:2: unknown key 'boundaries' in [cudaenvd], it belongs to [jobs]: left"},
+		{"[cudaenvd]\nunrelated = x\n",
+		 "x.conf:2: unknown key 'unrelated' in [cudaenvd]: left out"},
+		{"[job]\nboundaries = x\n",
+		 "x.conf:1: unknown section [job], did you mean [jobs]?"},
+		{"[asign a]\nuser = 0\n",
+		 "x.conf:1: unknown section [asign a], a rule is [assign NAME]"},
+		{"[unrelated]\nuser = 0\n", "x.conf:1: unknown section [unrelated]: left out"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -134,13 +149,28 @@ TEST(half_rules_are_left_out)
 	}
 }
 
+/* The system's layout in the temporary directory: etc over run over lib. */
+static int load(struct config **ret, struct words *complaints)
+{
+	struct paths paths = {.config = temp_dir};
+
+	paths.drop_ins[0] = strdup(temp_path("cudaenvd.conf.d"));
+	paths.drop_ins[1] = strdup(temp_path("run.d"));
+	paths.drop_ins[2] = strdup(temp_path("lib.d"));
+	int r = config_load(&paths, ret, complaints);
+
+	for (int i = 0; i < 3; i++)
+		free(paths.drop_ins[i]);
+	return r;
+}
+
 TEST(drop_ins)
 {
 	struct words complaints = {0};
 	struct config *c = NULL;
 
 	temp_begin();
-	check(config_load(temp_dir, &c, &complaints) == 0 && complaints.n == 0);
+	check(load(&c, &complaints) == 0 && complaints.n == 0);
 	config_free(c);
 
 	check(mkdir(temp_path("cudaenvd.conf.d"), 0755) == 0);
@@ -152,7 +182,7 @@ TEST(drop_ins)
 		 "[cudaenvd]\nprofile = two\nwrong = 1\n[assign a]\nuser = 7\nprofile = q\n");
 	temp_put(temp_path("cudaenvd.conf.d/30-not.conf~"), "[cudaenvd]\nprofile = four\n");
 	temp_put(temp_path("cudaenvd.conf.d/.hidden.conf"), "[cudaenvd]\nprofile = five\n");
-	check(config_load(temp_dir, &c, &complaints) == 0);
+	check(load(&c, &complaints) == 0);
 	check(complaints.n == 1 &&
 	      strstr(complaints.items[0], "10-early.conf:3: unknown key 'wrong'"));
 	words_done(&complaints);
@@ -164,6 +194,88 @@ TEST(drop_ins)
 	config_free(c);
 }
 
+/* The operator's directory hides files of the same name in the others, all are read by name, and
+ * /dev/null masks. */
+TEST(precedence_of_drop_ins)
+{
+	struct words complaints = {0};
+	struct config *c = NULL;
+
+	check(mkdir(temp_path("run.d"), 0755) == 0 && mkdir(temp_path("lib.d"), 0755) == 0);
+	temp_put(temp_path("lib.d/20-late.conf"), "[cudaenvd]\nwrong = hidden by the operator's\n");
+	temp_put(temp_path("lib.d/50-masked.conf"), "[cudaenvd]\nprofile = masked\n");
+	temp_put(temp_path("run.d/40-run.conf"), "[cudaenvd]\napply_on_change = yes\n");
+	temp_put(temp_path("lib.d/40-run.conf"), "[cudaenvd]\nprofile = hidden\n");
+	temp_put(temp_path("lib.d/15-vendor.conf"),
+		 "[cudaenvd]\nprofile = vendor\n[jobs]\nboundaries = vendors\n");
+	check(symlink("/dev/null", temp_path("cudaenvd.conf.d/50-masked.conf")) == 0);
+	check(unlink(temp_path("cudaenvd.conf.d/10-early.conf")) == 0);
+	check(load(&c, &complaints) == 0 && complaints.n == 0);
+	check_streq(c->profile, "three"); /* of 20-late.conf, after 15-vendor.conf */
+	check(c->apply_on_change && words_contain(&c->boundaries, "vendors"));
+	config_free(c);
+
+	/* The main file may be masked as well. */
+	check(rename(temp_path("cudaenvd.conf"), temp_path("kept")) == 0);
+	check(symlink("/dev/null", temp_path("cudaenvd.conf")) == 0);
+	check(load(&c, &complaints) == 0 && complaints.n == 0 && c->n_rules == 0);
+	config_free(c);
+	check(rename(temp_path("kept"), temp_path("cudaenvd.conf")) == 0);
+}
+
+TEST(unreadable_and_too_large)
+{
+	struct words complaints = {0};
+	struct config *c = NULL;
+	_cleanup_(freep) char *path = strdup(temp_path("cudaenvd.conf.d/60-large.conf"));
+	char *line = malloc(1 << 20);
+
+	check(line != NULL);
+	memset(line, 'x', 1 << 20);
+	memcpy(line, "[cudaenvd]\nprofile = ", 21);
+	line[(1 << 20) - 1] = '\0';
+	temp_put(path, line); /* a line beyond what a line may be, in a file that may be read */
+	check(load(&c, &complaints) == 0);
+	check_streq(c->profile, "three");
+	check(complaints.n == 1 && strstr(complaints.items[0], "60-large.conf:2:"));
+	words_done(&complaints);
+	config_free(c);
+
+	{
+		FILE *f = fopen(path, "ae");
+
+		check(f && fputs("xx", f) >= 0 && fclose(f) == 0);
+	}
+	check(load(&c, &complaints) == 0);
+	check(complaints.n == 1 &&
+	      strstr(complaints.items[0],
+		     "60-large.conf:0: cannot be read: it is larger than 1 MiB"));
+	words_done(&complaints);
+	config_free(c);
+	free(line);
+
+	check(unlink(path) == 0 && mkdir(path, 0755) == 0);
+	check(load(&c, &complaints) == 0);
+	check(complaints.n == 1 && strstr(complaints.items[0], "60-large.conf:0: cannot be read"));
+	words_done(&complaints);
+	config_free(c);
+	check(rmdir(path) == 0 && symlink("nowhere", path) == 0);
+	check(load(&c, &complaints) == 0);
+	check(complaints.n == 1 &&
+	      strstr(complaints.items[0], "60-large.conf:0: cannot be read: No such file"));
+	words_done(&complaints);
+	config_free(c);
+	check(unlink(path) == 0);
+	if (geteuid() == 0)
+		return;
+	check(chmod(temp_path("cudaenvd.conf.d/20-late.conf"), 0) == 0);
+	check(load(&c, &complaints) == 0 && complaints.n == 1);
+	check(strstr(complaints.items[0], "20-late.conf:0: cannot be read: Permission denied"));
+	words_done(&complaints);
+	config_free(c);
+	check(chmod(temp_path("cudaenvd.conf.d/20-late.conf"), 0644) == 0);
+}
+
 TEST(strange_files)
 {
 	struct words complaints = {0};
@@ -171,13 +283,13 @@ TEST(strange_files)
 	const char *path = temp_path("cudaenvd.conf");
 
 	check(unlink(path) == 0 && mkfifo(path, 0644) == 0);
-	check(config_load(temp_dir, &c, &complaints) == 0); /* returns at all */
+	check(load(&c, &complaints) == 0); /* returns at all */
 	check(complaints.n >= 1 && strstr(complaints.items[0], "cudaenvd.conf:0: cannot be read"));
 	check_streq(c->profile, "three");
 	words_done(&complaints);
 	config_free(c);
 	check(unlink(path) == 0 && symlink("cudaenvd.conf.d/20-late.conf", path) == 0);
-	check(config_load(temp_dir, &c, &complaints) == 0);
+	check(load(&c, &complaints) == 0);
 	check(complaints.n == 1);
 	words_done(&complaints);
 	config_free(c);
