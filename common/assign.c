@@ -8,6 +8,8 @@
  */
 #include "common/assign.h"
 
+#include <time.h>
+
 #include "common/snapshot.h"
 #include "common/util.h"
 
@@ -16,6 +18,7 @@
 
 enum line_kind {
 	LINE_RULE,
+	LINE_UNTIL,
 	LINE_WHEN_UNIT,
 	LINE_WHEN_UID,
 	LINE_WHEN_GID,
@@ -30,6 +33,7 @@ struct assign_line {
 	const char *text;   /* rule's name, or glob */
 	const char *digest; /* LINE_RULE: "" for none */
 	uint32_t id;        /* LINE_WHEN_UID and _GID */
+	int64_t until;      /* LINE_UNTIL */
 };
 
 static const char *const mode_names[] = {
@@ -232,6 +236,16 @@ static int parse_rule(char *rest, struct assign_line *ret)
 	return ret->digest ? 0 : -EBADMSG;
 }
 
+static int parse_until(const char *s, struct assign_line *ret)
+{
+	uint64_t until;
+
+	if (!parse_number(s, INT64_MAX, &until))
+		return -EBADMSG;
+	*ret = (struct assign_line){.kind = LINE_UNTIL, .until = (int64_t)until};
+	return 0;
+}
+
 static int parse_id(const char *s, enum line_kind kind, struct assign_line *ret)
 {
 	uint64_t id;
@@ -279,6 +293,8 @@ static int parse_line(char *line, struct assign_line *ret)
 
 	if ((rest = after_word(line, "rule")))
 		return parse_rule(rest, ret);
+	if ((rest = after_word(line, "until")))
+		return parse_until(rest, ret);
 	if ((rest = after_word(line, "when")))
 		return parse_when(rest, ret);
 	if ((rest = after_word(line, "boundary")))
@@ -288,16 +304,18 @@ static int parse_line(char *line, struct assign_line *ret)
 	return -EBADMSG;
 }
 
-/* Rules, then boundaries, then supervisors; conditions below a rule; nothing twice; not too many.
- */
+/* Rules, then boundaries, then supervisors; end and conditions below a rule; nothing twice; not too
+ * many. */
 static bool fits(struct parser *p, const struct assign_line *new)
 {
 	const struct assign *a = p->assign;
 	enum line_kind last = a->n_lines > 0 ? a->lines[a->n_lines - 1].kind : LINE_BOUNDARY;
 
+	if (new->kind == LINE_UNTIL)
+		return a->n_lines > 0 && last == LINE_RULE;
 	if (is_when(new->kind))
 		return a->n_lines > 0 && last <= LINE_WHEN_CGROUP;
-	if (a->n_lines > 0 && (is_when(last) ? LINE_RULE : last) > new->kind)
+	if (a->n_lines > 0 && (last <= LINE_WHEN_CGROUP ? LINE_RULE : last) > new->kind)
 		return false;
 	if (++p->count[new->kind] > ASSIGN_MAX_EACH)
 		return false;
@@ -421,15 +439,30 @@ static bool condition_holds(const struct assign_line *l, const struct assign_sub
 	}
 }
 
+/* Is the rule at line I over? Reads the clock into *NOW (0: not yet), once. */
+static bool has_ended(const struct assign *a, size_t i, int64_t *now)
+{
+	struct timespec t;
+
+	if (i + 1 >= a->n_lines || a->lines[i + 1].kind != LINE_UNTIL)
+		return false;
+	if (*now == 0 && clock_gettime(CLOCK_REALTIME, &t) == 0)
+		*now = t.tv_sec;
+	return *now >= a->lines[i + 1].until;
+}
+
 const char *assign_choose(const struct assign *a, const struct assign_subject *subject,
 			  const char **ret_rule)
 {
+	int64_t now = subject->now;
 	size_t i = 0;
 
 	while (i < a->n_lines && a->lines[i].kind == LINE_RULE) {
+		bool ended = has_ended(a, i, &now);
 		const struct assign_line *rule = &a->lines[i++];
 		unsigned named = 0, held = 0; /* kinds, as bits */
 
+		i += i < a->n_lines && a->lines[i].kind == LINE_UNTIL;
 		for (; i < a->n_lines && is_when(a->lines[i].kind); i++) {
 			unsigned bit = 1u << a->lines[i].kind;
 
@@ -437,7 +470,7 @@ const char *assign_choose(const struct assign *a, const struct assign_subject *s
 			if (!(held & bit) && condition_holds(&a->lines[i], subject))
 				held |= bit;
 		}
-		if (named == held) {
+		if (!ended && named == held) {
 			*ret_rule = rule->text;
 			return rule->digest;
 		}

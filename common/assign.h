@@ -10,15 +10,17 @@
  *   generation 12                    grows with each publication
  *   mode on                          off | observe | on
  *   default DIGEST                   or none
- *   rule vllm DIGEST                 [assign vllm] in file order; DIGEST or none
- *   when unit vllm@*.service         conditions of the rule above: all kinds named must hold,
+ *   rule vllm DIGEST                 an override, or [assign vllm] in file order; DIGEST or none
+ *   until 1790000000                 optional: from this second on (CLOCK_REALTIME, since 1970) the
+ *                                    rule above is passed over, whoever may have to take it out
+ *   when unit vllm@*.service         conditions of that rule: all kinds named must hold,
  *   when uid 1000                    of one kind any one. Kinds: unit, uid, gid, exe, cgroup.
  *   boundary sshd                    glob on comm: nothing at or above such a process counts
  *   supervisor slurmd.service        glob on unit name: such a unit is not one job
  *   end                              missing: the file is cut, and not believed
  *
- * In this order: header lines, rules with their conditions, boundaries, supervisors. No rule's
- * name, boundary or supervisor twice, at most ASSIGN_MAX_EACH of each. Names of rules as of
+ * In this order: header lines, rules with their end and conditions, boundaries, supervisors. No
+ * rule's name, boundary or supervisor twice, at most ASSIGN_MAX_EACH of each. Names of rules as of
  * profiles (snapshot_label_valid()). Globs: * ? [a-z] [!a-z] \c, bytes without regard to the
  * locale, * also over '/'; no control characters.
  */
@@ -49,6 +51,7 @@ struct assign {
 
 /* What the rules look at. Unknown strings are NULL and match nothing. */
 struct assign_subject {
+	int64_t now; /* seconds since 1970; 0: the clock is read if a rule has an end */
 	uid_t uid;
 	const gid_t *gids; /* effective and supplementary */
 	size_t n_gids;
@@ -64,8 +67,8 @@ struct assign *assign_free(struct assign *a);
 /* Reads RT's file "assign". Errors of runtime_read() and assign_parse(). */
 int assign_load(const struct runtime *rt, struct assign **ret);
 
-/* Digest for a new job ("" for none); *ret_rule the rule's name or NULL for the default. Pointers
- * live as long as A. */
+/* Digest for a new job ("" for none) by the first rule that has not ended and whose conditions
+ * hold; *ret_rule its name, or NULL for the default. Pointers live as long as A. */
 const char *assign_choose(const struct assign *a, const struct assign_subject *subject,
 			  const char **ret_rule);
 /* Does any rule look at groups? If not, a subject needs none. */

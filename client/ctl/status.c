@@ -222,7 +222,8 @@ static void add_published(struct json_object *o, const struct status *s, const c
 static struct json_object *make_json(const struct status *s)
 {
 	static const char *const profile[] = {"active", "digest", "rank_digest", "facts_version"};
-	static const char *const profiles[] = {"profiles_valid", "profiles_broken", "edited"};
+	static const char *const profiles[] = {"profiles_valid", "profiles_broken", "edited",
+					       "rules"};
 	struct json_object *o = json_object_new_object();
 	const struct assign *a = s->published.assign;
 

@@ -64,8 +64,17 @@ def condition_holds(kind, value, subject):
     return bool(text) and glob_match(value, text)
 
 
+def has_ended(until):
+    if until is None:
+        return False
+    import time
+    return time.time() >= until
+
+
 def assign_choose(a, subject):
-    for digest, conditions in a.rules:
+    for digest, conditions, until in a.rules:
+        if has_ended(until):
+            continue
         kinds = {kind for kind, value in conditions}
         if all(any(condition_holds(k, v, subject) for k, v in conditions if k == kind) for kind in kinds):
             return digest

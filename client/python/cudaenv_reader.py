@@ -308,7 +308,9 @@ def assign_parse(text):
     for line in lines[4:-2]:
         word, _, rest = line.partition(b" ")
         if word == b"rule" and b" " in rest:
-            a.rules.append((parse_pin_word(rest.split(b" ", 1)[1]), []))
+            a.rules.append([parse_pin_word(rest.split(b" ", 1)[1]), [], None])
+        elif word == b"until" and a.rules and not a.rules[-1][1] and rest.isdigit():
+            a.rules[-1][2] = int(rest)
         elif word == b"when" and b" " in rest and a.rules:
             a.rules[-1][1].append(rest.split(b" ", 1))
         elif word in (b"boundary", b"supervisor") and rest:

@@ -197,6 +197,7 @@ struct config *config_free(struct config *c)
 		rule_done(&c->rules[i]);
 	free(c->rules);
 	free(c->profile);
+	free(c->profile_file);
 	words_done(&c->boundaries);
 	words_done(&c->supervisors);
 	free(c);
@@ -344,6 +345,22 @@ static int open_sections(struct config *c, const char *file, const struct ini *i
 	return 0;
 }
 
+/* Where `profile =` stands that decides. */
+static int note_place(struct config *c, const struct item *item, const char *file, unsigned line)
+{
+	char *copy;
+
+	if (item->offset != offsetof(struct config, profile) || !streq(item->section, "cudaenvd"))
+		return 0;
+	copy = strdup(file);
+	if (!copy)
+		return -ENOMEM;
+	free(c->profile_file);
+	c->profile_file = copy;
+	c->profile_line = line;
+	return 0;
+}
+
 static int take_entry(struct config *c, const char *file, const struct ini_entry *e,
 		      struct words *complaints)
 {
@@ -367,7 +384,7 @@ static int take_entry(struct config *c, const char *file, const struct ini_entry
 	}
 	r = item->parse((rule ? (char *)rule : (char *)c) + item->offset, e->value);
 	if (r != 0)
-		return r < 0 ? r : 0;
+		return r < 0 ? r : note_place(c, item, file, e->line);
 	if (rule)
 		rule->refused = true;
 	return words_addf(complaints, "%s:%u: %s = %.80s is not %s: %s", file, e->line, e->key,

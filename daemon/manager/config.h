@@ -31,7 +31,9 @@ struct config_rule {
 };
 
 struct config {
-	char *profile; /* "none", "auto" or a name */
+	char *profile;      /* "none", "auto" or a name */
+	char *profile_file; /* where it stands; NULL: the default */
+	unsigned profile_line;
 	bool apply_on_change;
 	struct words boundaries;
 	struct words supervisors;

@@ -5,6 +5,7 @@
 
 #include "common/profile-text.h"
 #include "common/util.h"
+#include "daemon/manager/compile.h"
 #include "daemon/manager/json.h"
 #include "daemon/manager/manager.h"
 
@@ -112,6 +113,45 @@ static int add_status_profiles(struct manager *m, json_object *o)
 	return r;
 }
 
+/* Who chose what new jobs get where no rule says otherwise; NULL: nobody. */
+static const char *chosen_by(const struct manager *m, char buf[24])
+{
+	for (size_t i = m->state->n_history; m->state->active.chosen && i > 0; i--) {
+		const struct history_entry *e = &m->state->history[i - 1];
+		enum mode mode;
+
+		if (!streq(e->scope, "node") || mode_parse(e->action, &mode) == 0)
+			continue;
+		if (e->user || e->uid == STATE_UID_UNKNOWN)
+			return e->user;
+		(void)snprintf(buf, 24, "%u", (unsigned)e->uid);
+		return buf;
+	}
+	return NULL;
+}
+
+/* Why a new job gets what it gets: the rules in the order in which they are asked. */
+static int add_rules(const struct manager *m, json_object *o)
+{
+	json_object *list = json_object_new_array();
+	struct rules rules = {0};
+	const char *by;
+	char buf[24];
+	int r;
+
+	if (json_add_take(o, "rules", list))
+		return -ENOMEM;
+	r = compile_rules(m->config, &m->state->active, &rules);
+	if (r < 0)
+		return r;
+	by = chosen_by(m, buf);
+	if (by)
+		rules.items[rules.n - 1].by = strdup(by);
+	r = rules_to_json(&rules, list);
+	rules_done(&rules);
+	return r;
+}
+
 static int format_verdict(const struct manager *m, char **ret)
 {
 	const struct active *a = &m->state->active;
@@ -153,7 +193,7 @@ static int add_status(struct manager *m, json_object *o)
 	    json_add_string(o, "last_error", m->last_error) ||
 	    json_add_number(o, "manager_pid", getpid()))
 		return -ENOMEM;
-	return add_status_profiles(m, o);
+	return add_status_profiles(m, o) || add_rules(m, o) ? -ENOMEM : 0;
 }
 
 int document_status(struct manager *m, char **ret)
@@ -209,6 +249,8 @@ int document_list(struct manager *m, char **ret)
 	words_done(&names);
 	if (!o || json_add_take(o, "profiles", list))
 		return -ENOMEM;
+	if (r == 0)
+		r = add_rules(m, o);
 	return r < 0 ? r : json_print(o, ret);
 }
 

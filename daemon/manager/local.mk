@@ -34,6 +34,7 @@ MANAGER_TESTS = tests/unit/test-config tests/unit/test-peer tests/unit/test-publ
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
 tests_unit_test_config_SOURCES = tests/unit/test-config.c tests/unit/temp.h tests/unit/test.h
+tests_unit_test_config_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
 tests_unit_test_config_LDADD = daemon/libmanager.la
 # System calls that change files go through tests/unit/crash.c.
 CRASH = tests/unit/crash.c tests/unit/crash.h tests/unit/temp.h tests/unit/test.h

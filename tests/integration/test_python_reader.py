@@ -158,6 +158,10 @@ def test_modes(pair, mode, pinned):
     (["rule a {other}", "when unit *"], None),
     (["rule a {other}", "when cgroup *"], None),
     (["rule a none", "when uid 54321", "rule b {other}"], True),
+    (["rule a {other}", "until 1000000000"], False),
+    (["rule a {other}", "until 32503680000", "when uid %d" % os.geteuid()], True),
+    (["rule a none", "until 1", "when uid %d" % os.geteuid(), "rule b {other}", "until 9223372036854775807"], True),
+    (["rule a {other}", "until 0"], False),
 ])
 def test_rules(pair, rules, tree):
     changes, _ = pair.start(published(ONE, rules=rules))

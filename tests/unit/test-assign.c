@@ -132,6 +132,17 @@ TEST(refused)
 		{6, HEAD "rule a none\nwhen unit \nend\n"},
 		{6, HEAD "rule a none\nwhen exe \001\nend\n"},
 		{6, HEAD "rule a none\nwhen cgroup a\tb\nend\n"},
+		{5, HEAD "until 1\nend\n"},
+		{6, HEAD "rule a none\nuntil\nend\n"},
+		{6, HEAD "rule a none\nuntil \nend\n"},
+		{6, HEAD "rule a none\nuntil -1\nend\n"},
+		{6, HEAD "rule a none\nuntil 01\nend\n"},
+		{6, HEAD "rule a none\nuntil 1.5\nend\n"},
+		{6, HEAD "rule a none\nuntil 9223372036854775808\nend\n"},
+		{7, HEAD "rule a none\nuntil 1\nuntil 2\nend\n"},
+		{7, HEAD "rule a none\nwhen uid 1\nuntil 2\nend\n"},
+		{6, HEAD "boundary a\nuntil 1\nend\n"},
+		{8, HEAD "rule a none\nuntil 1\nrule b none\nrule a none\nend\n"},
 		{6, HEAD "boundary a\nwhen uid 1\nend\n"},
 		{6, HEAD "boundary a\nrule a none\nend\n"},
 		{6, HEAD "supervisor a\nboundary a\nend\n"},
@@ -158,8 +169,8 @@ TEST(refused)
 /* A published file is cut at any byte: it is never believed. */
 TEST(every_cut_refused)
 {
-	static const char text[] =
-		HEAD "rule a none\nwhen uid 1\nboundary sshd\nsupervisor s.service\nend\n";
+	static const char text[] = HEAD
+		"rule a none\nuntil 12\nwhen uid 1\nboundary sshd\nsupervisor s.service\nend\n";
 	struct assign *a = NULL;
 
 	for (size_t n = 0; n < STRLEN(text); n++)
@@ -205,6 +216,36 @@ TEST(first_rule_wins)
 	check_choice(a, &s, D2, "exe");
 	s.exe = NULL;
 	check_choice(a, &s, D1, "");
+}
+
+/* A rule is passed over from its end on, whatever else would hold. */
+TEST(a_rule_ends)
+{
+	_cleanup_(assign_freep) struct assign *a =
+		must_parse(HEAD "rule first " D2 "\nuntil 1000\nwhen uid 7\nrule second " D3
+				"\nuntil 2000\nrule third none\nuntil 9223372036854775807\nend\n");
+	_cleanup_(assign_freep) struct assign *last =
+		must_parse(HEAD "rule a none\nuntil 1\nboundary x\nend\n");
+	_cleanup_(assign_freep) struct assign *never =
+		must_parse(HEAD "rule a none\nuntil 0\nend\n");
+	struct assign_subject s = {.uid = 7, .now = 999};
+
+	check_choice(a, &s, D2, "first");
+	s.now = 1000;
+	check_choice(a, &s, D3, "second");
+	s.uid = 8;
+	s.now = 1;
+	check_choice(a, &s, D3, "second");
+	s.now = 1999;
+	check_choice(a, &s, D3, "second");
+	s.now = 2000;
+	check_choice(a, &s, "", "third");
+	/* By the clock: both ends are long ago. */
+	s.now = 0;
+	check_choice(a, &s, "", "third");
+	check_choice(last, &s, D1, "");
+	check(assign_is_boundary(last, "x"));
+	check_choice(never, &s, D1, "");
 }
 
 /* A rule without conditions is everybody's. */

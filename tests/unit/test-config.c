@@ -335,6 +335,45 @@ TEST(compiled)
 	config_free(c);
 }
 
+/* Each rule tells where it stands, in the order in which they are asked. */
+TEST(rules_tell_where_they_stand)
+{
+	static const char d1[] = "1111111111111111111111111111111111111111111111111111111111111111";
+	struct active active = {.mode = MODE_ON, .profile = "base"};
+	json_object *list = json_object_new_array();
+	struct words complaints = {0};
+	struct rules rules = {0};
+	struct config *c = parse("# comment\n[cudaenvd]\nprofile = base\n\n[assign v]\n"
+				 "unit = v@*.service w.service\nuser = 7\nprofile = fast\n"
+				 "[assign n]\nuser = 1\nprofile = none\n",
+				 &complaints);
+
+	check(complaints.n == 0);
+	check(active_set_applied(&active, "fast", d1) == 0);
+	check(compile_rules(c, &active, &rules) == 0 && rules.n == 3);
+	check(rules_to_json(&rules, list) == 0);
+	check_streq(json_object_to_json_string_ext(list, JSON_C_TO_STRING_NOSLASHESCAPE),
+		    "[{\"name\":\"v\",\"profile\":\"fast\",\"digest\":"
+		    "\"1111111111111111111111111111111111111111111111111111111111111111\","
+		    "\"conditions\":[{\"kind\":\"unit\",\"value\":\"v@*.service\"},"
+		    "{\"kind\":\"unit\",\"value\":\"w.service\"},{\"kind\":\"uid\","
+		    "\"value\":\"7\"}],\"until\":null,\"file\":\"x.conf\",\"line\":5,"
+		    "\"by\":null},"
+		    "{\"name\":\"n\",\"profile\":null,\"digest\":null,\"conditions\":"
+		    "[{\"kind\":\"uid\",\"value\":\"1\"}],\"until\":null,"
+		    "\"file\":\"x.conf\",\"line\":9,\"by\":null},"
+		    "{\"name\":null,\"profile\":\"base\",\"digest\":null,\"conditions\":"
+		    "[],\"until\":null,\"file\":\"x.conf\",\"line\":3,\"by\":null}]");
+	rules_done(&rules);
+	/* What somebody chose stands in no file. */
+	active.chosen = true;
+	check(compile_rules(c, &active, &rules) == 0 && !rules.items[2].file);
+	rules_done(&rules);
+	(void)json_object_put(list);
+	active_done(&active);
+	config_free(c);
+}
+
 /* More than the reader takes is refused here, not by every client. */
 TEST(compiled_too_large)
 {
