@@ -11,7 +11,7 @@
 
 #include "client/apply.h"
 #include "client/ctl/jsonutil.h"
-#include "client/ctl/missing.h"
+#include "client/ctl/pick.h"
 #include "client/ctl/place.h"
 #include "client/ctl/table.h"
 #include "common/util.h"
@@ -100,15 +100,6 @@ static void make_own_job(const struct published *p, const char *digest)
 		(void)decide_register(&p->runtime, place.subject.pidns, &d);
 }
 
-/* A profile that has errors is not published either, unless it had none before. */
-static int no_such(struct ctl *ctl, const char *name)
-{
-	_cleanup_(freep) char *fix = missing_profile_fix(ctl, name);
-
-	return ctl_error(CTL_BAD_NEWS, "no valid profile %s is published in %s; %s", name,
-			 ctl->paths.runtime, fix ? fix : "out of memory");
-}
-
 static int find_digest(struct ctl *ctl, const char *command, struct published *p,
 		       char ret[DIGEST_SIZE])
 {
@@ -127,26 +118,7 @@ static int find_digest(struct ctl *ctl, const char *command, struct published *p
 	r = ctl_published(ctl, p);
 	if (r != CTL_GOOD)
 		return r;
-	if (digest_valid(arg_profile))
-		memcpy(ret, arg_profile, DIGEST_SIZE);
-	else if (published_digest(p, arg_profile, ret) < 0)
-		return no_such(ctl, arg_profile);
-	return CTL_GOOD;
-}
-
-static int load_error(const struct published *p, const char *digest, int r)
-{
-	const char *why = strerror(-r);
-
-	if (r == -EKEYREJECTED)
-		return ctl_error(CTL_BAD_NEWS,
-				 "root takes no snapshot with a path that others can write; "
-				 "cudaenvctl check names the path");
-	if (r == -EUCLEAN || r == -EBADMSG)
-		why = "it is damaged; cudaenvd publishes it again when it is restarted";
-	if (r == -ENOENT)
-		why = "it is not published here";
-	return ctl_error(CTL_FAILED, "cannot use %s/snapshots/%.12s...: %s", p->path, digest, why);
+	return ctl_pick(ctl, p, arg_profile, ret);
 }
 
 static const char *state_word(const struct apply_change *c)
@@ -209,9 +181,9 @@ static int run_exec(struct ctl *ctl, int argc, char *argv[])
 	r = find_digest(ctl, argv[0], &p, digest);
 	if (r != CTL_GOOD)
 		return r;
-	r = snapshot_load(&p.runtime, digest, &snapshot);
-	if (r < 0)
-		return load_error(&p, digest, r);
+	r = ctl_pick_load(&p, digest, &snapshot);
+	if (r != CTL_GOOD)
+		return r;
 	r = apply(env, snapshot, geteuid(), APPLY_EXEC, &applied);
 	if (r < 0)
 		return ctl_error(CTL_FAILED, "cannot make the environment: %s", strerror(-r));

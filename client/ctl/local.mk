@@ -5,6 +5,9 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/control.c client/ctl/control.h \
 	client/ctl/ctl.c client/ctl/ctl.h \
 	client/ctl/exec.c \
+	client/ctl/export.c client/ctl/export.h \
+	client/ctl/export-plain.c \
+	client/ctl/export-shell.c \
 	client/ctl/holders.c client/ctl/holders.h \
 	client/ctl/jsonutil.c client/ctl/jsonutil.h \
 	client/ctl/list.c \
@@ -12,6 +15,7 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/missing.c client/ctl/missing.h \
 	client/ctl/mounts.c client/ctl/mounts.h \
 	client/ctl/off.c client/ctl/off.h \
+	client/ctl/pick.c client/ctl/pick.h \
 	client/ctl/place.c client/ctl/place.h \
 	client/ctl/published.c client/ctl/published.h \
 	client/ctl/pyall.c client/ctl/pyall.h \

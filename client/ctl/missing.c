@@ -76,10 +76,19 @@ char *missing_profile_message(const struct ctl *ctl, const char *name)
 	return text;
 }
 
+/* Is a profile named by -p, and not as an argument? */
+static bool takes_profile_option(const struct verb *verb)
+{
+	for (const struct ctl_option *o = verb ? verb->options : NULL; o && o->name; o++)
+		if (o->letter == 'p')
+			return true;
+	return false;
+}
+
 char *missing_profile_fix(const struct ctl *ctl, const char *name)
 {
 	const char *verb = ctl->verb ? ctl->verb->name : "show", *other;
-	bool exec = ctl->verb && ctl->verb->flags & VERB_COMMAND;
+	bool option = takes_profile_option(ctl->verb);
 	size_t size;
 	const char *bare = bare_name(name, &size);
 	char *text;
@@ -90,7 +99,7 @@ char *missing_profile_fix(const struct ctl *ctl, const char *name)
 		if (has_profile(&ctl->paths, bare, size)) {
 			n = asprintf(&text, "leave out %s: cudaenvctl%s %s%s %.*s",
 				     size < strlen(bare) ? SUFFIX : "the directory",
-				     ctl_user_option(ctl), verb, exec ? " -p" : "", (int)size,
+				     ctl_user_option(ctl), verb, option ? " -p" : "", (int)size,
 				     bare);
 			return n < 0 ? NULL : text;
 		}
