@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/expect.h"
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/missing.h"
 #include "client/ctl/table.h"
@@ -13,6 +14,8 @@
 #include "common/util.h"
 
 #define STDIN_NAME "<stdin>"
+
+static const char *arg_expect;
 
 struct check {
 	struct ctl *ctl;
@@ -212,6 +215,13 @@ static int run_check(struct ctl *ctl, int argc, char *argv[])
 	const struct paths *paths = ctl_paths(ctl);
 	int r = 0;
 
+	if (arg_expect && argc > 0)
+		return ctl_error(CTL_USAGE,
+				 "check --expect is about what is in force, and checks no "
+				 "file: %s",
+				 argv[0]);
+	if (arg_expect)
+		return check_expected(ctl, arg_expect);
 	if (!paths)
 		return CTL_FAILED;
 	c.dirs = (const char *const *)paths->profiles;
@@ -228,6 +238,12 @@ static int run_check(struct ctl *ctl, int argc, char *argv[])
 	return finish(&c);
 }
 
+static const struct ctl_option options[] = {
+	{"expect", 0, "DIGEST", "is this snapshot or rank digest in force, in mode on?",
+	 .value = &arg_expect},
+	{0},
+};
+
 const struct verb verb_check = {
 	.name = "check",
 	.arguments = "[PROFILE|FILE|-]...",
@@ -235,7 +251,10 @@ const struct verb verb_check = {
 	.help = "PROFILE is a name in profiles.d, FILE a path or a name that ends in .ini,\n"
 		"- standard input. Without arguments: all profiles. Needs no daemon.\n"
 		"Findings are FILE:LINE:COL: severity: text. Errors give exit status 1, and so\n"
-		"does nothing to check; warnings alone 0.",
+		"does nothing to check; warnings alone 0.\n"
+		"--expect is for readiness scripts: one line, status 0 or 1, and no file is "
+		"checked.",
 	.max_arguments = -1,
+	.options = options,
 	.run = run_check,
 };

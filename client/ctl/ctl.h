@@ -16,6 +16,8 @@
 
 #include "common/paths.h"
 
+#define CTL_FACTS FACTSDIR "/must-match"
+
 enum ctl_status {
 	CTL_GOOD = 0,
 	CTL_BAD_NEWS = 1, /* the answer itself: errors found, not running, refused */
@@ -70,9 +72,9 @@ struct verb {
 	int (*run)(struct ctl *ctl, int argc, char *argv[]);
 };
 
-extern const struct verb verb_status, verb_list, verb_show, verb_check, verb_on, verb_observe,
-	verb_off, verb_use, verb_rollback, verb_history, verb_workers, verb_exec, verb_export,
-	verb_python, verb_help;
+extern const struct verb verb_status, verb_list, verb_show, verb_diff, verb_check, verb_on,
+	verb_observe, verb_off, verb_use, verb_rollback, verb_history, verb_workers, verb_exec,
+	verb_export, verb_python, verb_help;
 
 /* Every option that VERB takes, its own first (NULL: those before any verb), pointing into CTL.
  * Returns their number. */

@@ -24,10 +24,10 @@ static int find_snapshot(struct ctl *ctl, struct published *p, struct snapshot *
 		r = ctl_pick(ctl, p, arg_profile, digest);
 		if (r != CTL_GOOD)
 			return r;
-	} else if (!p->assign->fallback[0]) {
+	} else if (!published_in_force(p)[0]) {
 		return ctl_error(CTL_BAD_NEWS, "no profile is in use; name one: export -p PROFILE");
 	} else {
-		memcpy(digest, p->assign->fallback, DIGEST_SIZE);
+		memcpy(digest, published_in_force(p), DIGEST_SIZE);
 	}
 	return ctl_pick_load(p, digest, ret);
 }

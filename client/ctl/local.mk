@@ -2,9 +2,12 @@
 noinst_LTLIBRARIES += client/ctl/libctl.la
 client_ctl_libctl_la_SOURCES = \
 	client/ctl/check.c \
+	client/ctl/compare.c client/ctl/compare.h \
 	client/ctl/control.c client/ctl/control.h \
 	client/ctl/ctl.c client/ctl/ctl.h \
+	client/ctl/diff.c \
 	client/ctl/exec.c \
+	client/ctl/expect.c client/ctl/expect.h \
 	client/ctl/export.c client/ctl/export.h \
 	client/ctl/export-plain.c \
 	client/ctl/export-shell.c \

@@ -24,13 +24,10 @@ int ctl_pick(struct ctl *ctl, const struct published *p, const char *name, char 
 	return CTL_GOOD;
 }
 
-int ctl_pick_load(const struct published *p, const char *digest, struct snapshot **ret)
+static int load_error(const struct published *p, const char *digest, int r)
 {
-	int r = snapshot_load(&p->runtime, digest, ret);
 	const char *why = strerror(-r);
 
-	if (r == 0)
-		return CTL_GOOD;
 	if (r == -EKEYREJECTED)
 		return ctl_error(CTL_BAD_NEWS,
 				 "root takes no snapshot with a path that others can write; "
@@ -40,4 +37,18 @@ int ctl_pick_load(const struct published *p, const char *digest, struct snapshot
 	if (r == -ENOENT)
 		why = "it is not published here";
 	return ctl_error(CTL_FAILED, "cannot use %s/snapshots/%.12s...: %s", p->path, digest, why);
+}
+
+int ctl_pick_load(const struct published *p, const char *digest, struct snapshot **ret)
+{
+	int r = snapshot_load(&p->runtime, digest, ret);
+
+	return r < 0 ? load_error(p, digest, r) : CTL_GOOD;
+}
+
+int ctl_pick_look(const struct published *p, const char *digest, struct snapshot **ret)
+{
+	int r = published_snapshot(p, digest, ret);
+
+	return r < 0 ? load_error(p, digest, r) : CTL_GOOD;
 }

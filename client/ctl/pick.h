@@ -14,3 +14,5 @@ int ctl_pick(struct ctl *ctl, const struct published *p, const char *name, char 
 /* The snapshot of DIGEST, under the trust rules of a start: root takes none that others could
  * change. */
 int ctl_pick_load(const struct published *p, const char *digest, struct snapshot **ret);
+/* The same to look at it only, which root may as well. */
+int ctl_pick_look(const struct published *p, const char *digest, struct snapshot **ret);

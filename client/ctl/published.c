@@ -103,23 +103,45 @@ static struct json_object *status_profile(const struct published *p, const char 
 	return NULL;
 }
 
+int published_snapshot(const struct published *p, const char *digest, struct snapshot **ret)
+{
+	_cleanup_(snapshot_freep) struct snapshot *snapshot = NULL;
+	_cleanup_(freep) char *bytes = NULL;
+	size_t size = 0;
+	int r;
+
+	if (!digest_valid(digest))
+		return -EINVAL;
+	r = runtime_read(&p->runtime, p->runtime.snapshots_fd, digest, SNAPSHOT_MAX_BYTES, &bytes,
+			 &size);
+	if (r < 0)
+		return r;
+	r = snapshot_parse(bytes, size, &snapshot);
+	if (r < 0)
+		return r;
+	if (!streq(snapshot->digest, digest))
+		return -EUCLEAN;
+	*ret = TAKE_PTR(snapshot);
+	return 0;
+}
+
+const char *published_in_force(const struct published *p)
+{
+	/* No rule with a condition speaks of nobody. */
+	const struct assign_subject nobody = {.uid = (uid_t)-1};
+	const char *rule;
+
+	return assign_choose(p->assign, &nobody, &rule);
+}
+
 char *published_profile(const struct published *p, const char *digest)
 {
 	const char *name = json_string(status_profile(p, "digest", digest), "name");
 	_cleanup_(snapshot_freep) struct snapshot *snapshot = NULL;
-	_cleanup_(freep) char *bytes = NULL;
-	size_t size = 0;
 
 	if (name)
 		return strdup(name);
-	/* Not snapshot_load(): a profile's name is wanted also where this user may not take the
-	 * snapshot. */
-	if (!digest_valid(digest) ||
-	    runtime_read(&p->runtime, p->runtime.snapshots_fd, digest, SNAPSHOT_MAX_BYTES, &bytes,
-			 &size) < 0 ||
-	    snapshot_parse(bytes, size, &snapshot) < 0 || !streq(snapshot->digest, digest))
-		return NULL;
-	return strdup(snapshot->profile);
+	return published_snapshot(p, digest, &snapshot) == 0 ? strdup(snapshot->profile) : NULL;
 }
 
 int published_digest(const struct published *p, const char *name, char ret[DIGEST_SIZE])

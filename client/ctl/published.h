@@ -43,8 +43,15 @@ char *published_profile(const struct published *p, const char *digest);
 /* Digest of the published profile NAME. 0 or -ENOENT. */
 int published_digest(const struct published *p, const char *name, char ret[DIGEST_SIZE]);
 
-/* The same for many snapshots in a row: those beside each other are mostly one, so the last name is
- * kept. */
+/* The snapshot of DIGEST, to look at: also one that this user may not take (snapshot_load() asks
+ * for that). 0, -EUCLEAN where its bytes are not those of DIGEST, other errors of runtime_read()
+ * and snapshot_parse(). */
+int published_snapshot(const struct published *p, const char *digest, struct snapshot **ret);
+/* What a new job gets of which no rule says anything: an override for the whole node, else the
+ * default. "" for none. P has an assign. */
+const char *published_in_force(const struct published *p);
+
+/* Names of many snapshots in a row: those beside each other are mostly one, so the last is kept. */
 struct published_names {
 	const struct published *published;
 	char digest[DIGEST_SIZE];

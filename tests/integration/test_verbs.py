@@ -46,8 +46,11 @@ ROWS = {
     "list": Row(good=["list"], bad=["test_ctl.py::test_list_says_what_is_wrong"], wrong=["list extra"],
                 dead=("list", 3, NOT_RUNNING)),
     "show": Row(good=["show", "show pcie8"], bad=["show nothere", "show bad"], wrong=["show a b"], dead=("show", 3, NOT_RUNNING)),
-    "check": Row(good=["check base", "check $DIR/config/cudaenv/profiles.d/pcie8.ini"], bad=["check", "check bad", "check nothere"],
-                 wrong=["check --dry-run"], dead=("check base", 0, "0 errors")),
+    "diff": Row(good=["diff base", "diff $DIGEST base"], bad=["diff pcie8", "diff base pcie8", "diff nothere", "diff base bad"],
+                wrong=["diff", "diff a b c"], dead=("diff base", 0, "no variable differs")),
+    "check": Row(good=["check base", "check $DIR/config/cudaenv/profiles.d/pcie8.ini", "check --expect $DIGEST"],
+                 bad=["check", "check bad", "check nothere", "check --expect " + "0" * 64],
+                 wrong=["check --dry-run", "check --expect abc", "check --expect $DIGEST base"], dead=("check base", 0, "0 errors")),
     "on": Row(good=["on --dry-run", "on --reason why", "on"], bad=["test_ctl.py::test_ordinary_users_see_their_own"],
               wrong=["on extra", "on --reason"], dead=("on", 3, NOT_RUNNING)),
     "observe": Row(good=["observe --dry-run", "observe --reason why"], bad=["test_ctl.py::test_ordinary_users_see_their_own"],
@@ -212,7 +215,7 @@ def test_good(running, verb):
     for line in ROWS[verb].good:
         assert line.split()[0] == verb
         plain = running(line)
-        assert plain.returncode == 0 and plain.stdout, (line, plain)
+        assert plain.returncode == 0 and plain.stdout + plain.stderr, (line, plain)
         if "--dry-run" not in line:
             running.reset()
         document = running(line, "--json")
