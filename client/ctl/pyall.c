@@ -45,8 +45,8 @@ struct row {
 
 struct plan {
 	struct pyfind found;
-	struct row *rows; /* one for each that was found */
-	bool done;        /* carried out */
+	struct row *rows;   /* one for each that was found */
+	bool removes, done; /* done: carried out */
 };
 
 static void plan_done(struct plan *p)
@@ -127,10 +127,6 @@ static void plan_place(const struct pyexe *exe, const struct pywork_options *wor
 static void plan_base(const struct pyfind_item *item, const struct pywork_options *work,
 		      struct row *row)
 {
-	if (item->skip) {
-		set(row, STEP_SKIP, "%s", item->skip);
-		return;
-	}
 	row->method = pywork_method(&item->exe, &row->cover, work->method);
 	plan_place(&item->exe, work, row);
 	if (row->method == PYHOOK_IN_SITE && runs(row, PYHOOK_IN_SITE))
@@ -143,7 +139,7 @@ static void plan_venv(const struct plan *p, const struct pyfind_item *item,
 {
 	const struct row *base = item->base < p->found.n ? &p->rows[item->base] : NULL;
 
-	if (row->cover.own != PYCOVER_ABSENT && row->cover.own != PYCOVER_FOREIGN && !item->skip) {
+	if (row->cover.own != PYCOVER_ABSENT && row->cover.own != PYCOVER_FOREIGN) {
 		row->method = PYHOOK_IN_SITE;
 		plan_place(&item->exe, work, row);
 	} else if (base && (runs(base, PYHOOK_DIRECTORY) ||
@@ -166,22 +162,24 @@ static void plan_remove(const struct pywork_options *work, struct row *row)
 	}
 }
 
-/* Bases first: a venv's step follows from its base's. */
+/* Bases first: a venv's step follows from its base's. What --all would install is status's as well.
+ */
 static void plan_all(struct plan *p, enum pyaction action, const struct pywork_options *work,
 		     enum pyfind_kind kind)
 {
 	for (size_t i = 0; i < p->found.n; i++) {
 		const struct pyfind_item *item = &p->found.items[i];
 		struct row *row = &p->rows[i];
+		char why[PYEXE_WHY_SIZE];
 
 		if (item->kind != kind)
 			continue;
 		if (!is_python(item))
 			set(row, STEP_SKIP, "%s", item->skip);
-		else if (pycover_look(&item->exe, &row->cover, row->why) < 0) {
+		else if (pycover_look(&item->exe, &row->cover, why) < 0) {
 			row->look_failed = true;
-			row->step = STEP_SKIP;
-		} else if (action != PYTHON_INSTALL)
+			set(row, STEP_SKIP, "%s", why);
+		} else if (action == PYTHON_REMOVE)
 			plan_remove(work, row);
 		else if (kind == PYFIND_BASE)
 			plan_base(item, work, row);
@@ -195,6 +193,7 @@ static int plan_make(enum pyaction action, const struct pywork_options *work, st
 	struct pyfind_options options;
 	int r;
 
+	ret->removes = action == PYTHON_REMOVE;
 	pyfind_environment(&options);
 	r = pyfind(&options, &ret->found);
 	if (r < 0)
@@ -278,6 +277,15 @@ static bool by_base(const struct plan *p, size_t i)
 	       pycover_serves(&p->found.items[i].exe, &base->cover);
 }
 
+/* Why --all installs nothing there, or NULL. */
+static const char *skipped(const struct plan *p, size_t i)
+{
+	if (p->rows[i].step == STEP_SKIP)
+		return p->rows[i].why;
+	/* A plan of removal has not looked for that. */
+	return p->removes ? p->found.items[i].skip : NULL;
+}
+
 static void hook_path(const struct row *row, enum pyhook_method method, char ret[PATH_MAX])
 {
 	const struct pyplace *place = &row->cover.place[method];
@@ -294,7 +302,7 @@ static struct json_object *row_json(const struct plan *p, size_t i, enum pyactio
 	struct json_object *o = pyshow_exe(&item->exe);
 
 	json_object_object_add(o, "source", json_text(item->source));
-	json_object_object_add(o, "skip", json_text(item->skip));
+	json_object_object_add(o, "skip", json_text(skipped(p, i)));
 	json_object_object_add(o, "hooks", pyshow_hooks(&row->cover));
 	if (action == PYTHON_STATUS) {
 		bool base = by_base(p, i), covered = base || pycover_works(&row->cover);
@@ -373,7 +381,7 @@ static void status_row(const struct plan *p, size_t i, struct table *t)
 	else
 		table_cell(t, base ? "by base" : pycover_state_name(row->cover.own));
 	table_cell(t, path[0] ? path : NULL);
-	table_cell(t, row->look_failed ? row->why : item->skip);
+	table_cell(t, skipped(p, i));
 }
 
 static void plan_row(const struct plan *p, size_t i, enum pyaction action, struct table *t)
@@ -441,7 +449,7 @@ static int status_answer(const struct plan *p)
 			continue;
 		if (row->cover.own == PYCOVER_DAMAGED || row->look_failed)
 			status = CTL_BAD_NEWS;
-		if (!p->found.items[i].skip && !pycover_works(&row->cover) && !by_base(p, i))
+		if (row->step != STEP_SKIP && !pycover_works(&row->cover) && !by_base(p, i))
 			status = CTL_BAD_NEWS;
 	}
 	return status;

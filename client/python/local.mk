@@ -26,10 +26,12 @@ uninstall-hook:
 	rm -f '$(DESTDIR)$(hookdir)/_cudaenv.abi3.so'
 endif
 
-PYTHON_TESTS = tests/unit/test-pyexe tests/unit/test-pyplace
+PYTHON_TESTS = tests/unit/test-pyexe tests/unit/test-pyfind tests/unit/test-pyplace
 check_PROGRAMS += $(PYTHON_TESTS)
 TESTS += $(PYTHON_TESTS)
 tests_unit_test_pyexe_SOURCES = tests/unit/test-pyexe.c tests/unit/test.h
 tests_unit_test_pyexe_LDADD = client/ctl/libctl.la
+tests_unit_test_pyfind_SOURCES = tests/unit/test-pyfind.c tests/unit/temp.h tests/unit/test.h
+tests_unit_test_pyfind_LDADD = client/ctl/libctl.la
 tests_unit_test_pyplace_SOURCES = tests/unit/test-pyplace.c tests/unit/test.h
 tests_unit_test_pyplace_LDADD = client/ctl/libctl.la
