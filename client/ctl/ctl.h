@@ -74,7 +74,7 @@ struct verb {
 
 extern const struct verb verb_status, verb_list, verb_show, verb_diff, verb_check, verb_on,
 	verb_observe, verb_off, verb_use, verb_rollback, verb_history, verb_workers, verb_exec,
-	verb_export, verb_python, verb_help;
+	verb_export, verb_import, verb_python, verb_help;
 
 /* Every option that VERB takes, its own first (NULL: those before any verb), pointing into CTL.
  * Returns their number. */

@@ -12,6 +12,17 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/export-plain.c \
 	client/ctl/export-shell.c \
 	client/ctl/holders.c client/ctl/holders.h \
+	client/ctl/import.c client/ctl/import.h \
+	client/ctl/import-env.c \
+	client/ctl/import-kind.c \
+	client/ctl/import-list.c \
+	client/ctl/import-nccl-conf.c \
+	client/ctl/import-profile.c client/ctl/import-profile.h \
+	client/ctl/import-python-lex.c client/ctl/import-python-lex.h \
+	client/ctl/import-python.c \
+	client/ctl/import-shell-word.c client/ctl/import-shell-word.h \
+	client/ctl/import-shell.c \
+	client/ctl/import-unit.c \
 	client/ctl/jsonutil.c client/ctl/jsonutil.h \
 	client/ctl/list.c \
 	client/ctl/mode.c \
@@ -35,11 +46,13 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/pytrust.c client/ctl/pytrust.h \
 	client/ctl/pywork.c client/ctl/pywork.h \
 	client/ctl/show.c \
+	client/ctl/slurp.c client/ctl/slurp.h \
 	client/ctl/stays.c client/ctl/stays.h \
 	client/ctl/started.c client/ctl/started.h \
 	client/ctl/status.c \
 	client/ctl/table.c client/ctl/table.h \
 	client/ctl/text.c client/ctl/text.h \
+	client/ctl/unitfiles.c client/ctl/unitfiles.h \
 	client/ctl/use.c \
 	client/ctl/workers.c client/ctl/workers.h \
 	client/ctl/worklist.c
@@ -68,3 +81,26 @@ FUZZERS += tests/fuzz/fuzz-ctl
 tests_fuzz_fuzz_ctl_SOURCES = tests/fuzz/fuzz-ctl.c $(REPLAY)
 tests_fuzz_fuzz_ctl_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
 tests_fuzz_fuzz_ctl_LDADD = client/ctl/libctl.la $(LIB_FUZZING_ENGINE)
+
+IMPORT_TESTS = tests/unit/test-import tests/unit/test-import-profile tests/unit/test-import-python
+check_PROGRAMS += $(IMPORT_TESTS)
+TESTS += $(IMPORT_TESTS)
+tests_unit_test_import_SOURCES = tests/unit/test-import.c tests/unit/import-show.h tests/unit/test.h
+tests_unit_test_import_LDADD = client/ctl/libctl.la
+tests_unit_test_import_profile_SOURCES = tests/unit/test-import-profile.c tests/unit/test.h
+tests_unit_test_import_profile_LDADD = client/ctl/libctl.la
+tests_unit_test_import_python_SOURCES = tests/unit/test-import-python.c tests/unit/import-show.h tests/unit/test.h
+tests_unit_test_import_python_LDADD = client/ctl/libctl.la
+
+FUZZERS += tests/fuzz/fuzz-import-env tests/fuzz/fuzz-import-nccl-conf tests/fuzz/fuzz-import-python \
+	tests/fuzz/fuzz-import-shell tests/fuzz/fuzz-import-unit
+tests_fuzz_fuzz_import_env_SOURCES = tests/fuzz/fuzz-import-env.c tests/fuzz/import.h $(REPLAY)
+tests_fuzz_fuzz_import_env_LDADD = client/ctl/libctl.la $(LIB_FUZZING_ENGINE)
+tests_fuzz_fuzz_import_nccl_conf_SOURCES = tests/fuzz/fuzz-import-nccl-conf.c tests/fuzz/import.h $(REPLAY)
+tests_fuzz_fuzz_import_nccl_conf_LDADD = client/ctl/libctl.la $(LIB_FUZZING_ENGINE)
+tests_fuzz_fuzz_import_python_SOURCES = tests/fuzz/fuzz-import-python.c tests/fuzz/import.h $(REPLAY)
+tests_fuzz_fuzz_import_python_LDADD = client/ctl/libctl.la $(LIB_FUZZING_ENGINE)
+tests_fuzz_fuzz_import_shell_SOURCES = tests/fuzz/fuzz-import-shell.c tests/fuzz/import.h $(REPLAY)
+tests_fuzz_fuzz_import_shell_LDADD = client/ctl/libctl.la $(LIB_FUZZING_ENGINE)
+tests_fuzz_fuzz_import_unit_SOURCES = tests/fuzz/fuzz-import-unit.c tests/fuzz/import.h $(REPLAY)
+tests_fuzz_fuzz_import_unit_LDADD = client/ctl/libctl.la $(LIB_FUZZING_ENGINE)

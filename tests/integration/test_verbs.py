@@ -75,6 +75,10 @@ ROWS = {
                   bad=["export -p nothere --format sh", "export -p bad --format sh"],
                   wrong=["export", "export --format tcsh", "export extra --format sh"],
                   dead=("export -p pcie8 --format sh", 0, "export NCCL_PROTO='LL'")),
+    "import": Row(good=["import $SLEEP", "import $DIR/config/cudaenv/profiles.d/../a.env --as x"],
+                  bad=["import 999999999", "import $DIR/nothere", "import $DIR", "import nothere.service"],
+                  wrong=["import", "import a b", "import $SLEEP --from nonsense", "import $SLEEP --as .x", "import a --reason x"],
+                  dead=("import $DIR/config/cudaenv/a.env", 0, "NCCL_DEBUG = WARN")),
     "python": Row(good=["python install --dry-run --python $VENV", "python install --python $VENV", "python status --python $VENV",
                         "python remove --dry-run --python $VENV", "python remove --python $VENV", "python install",
                         "python install --all --dry-run", "python remove --all --dry-run"],
@@ -176,6 +180,7 @@ class Running:
         self.node.variables("base", NCCL_DEBUG="WARN")
         self.node.profile("pcie8", (SRC / "tests/data/profiles/pcie8.ini").read_text())
         self.node.profile("bad", "[env]\nA=b\nA=c\n")
+        (self.node.config / "a.env").write_text("NCCL_DEBUG=WARN\n")
         self.venv = self.node.root / "venv"
         subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", self.venv], check=True, timeout=60)
         self.node.start()

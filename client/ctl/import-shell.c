@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a shell file exports: `export A=b`, `A=b; export A`, `set -a`, `declare -x`. Only commands
+ * that are certain to run count; those under a condition, in a function, a pipe or a subshell are
+ * left out. Nothing is expanded and no other file is followed.
+ */
+#include "config.h"
+
+#include "client/ctl/import-shell-word.h"
+#include "client/ctl/import.h"
+#include "common/util.h"
+
+#define WORDS_MAX  4096 /* in one command */
+#define BLOCKS_MAX 256
+#define PLAIN_MAX  1024
+
+/* A variable of the shell that is not exported (yet). */
+struct plain {
+	char *name;
+	char *value;
+	const char *why; /* cannot be told; static or NULL */
+	unsigned line;
+	unsigned block; /* stands in a block of this line; 0: none */
+	bool set;
+	bool exported;
+};
+
+struct shell {
+	struct import *im;
+	struct shell_reading rd;
+	struct shell_word *words; /* of the command being read */
+	size_t n_words;
+	struct plain *plains;
+	size_t n_plains;
+	struct {
+		char kind; /* i f, l oop, c ase, { or ( */
+		unsigned line;
+	} blocks[BLOCKS_MAX];
+	size_t n_blocks;
+	bool all_exported; /* set -a */
+	bool conditional;  /* behind && or || */
+	bool piped;
+	bool command_next; /* a reserved word may come */
+};
+
+static void shell_done(struct shell *sh)
+{
+	for (size_t i = 0; i < sh->n_words; i++)
+		shell_word_done(&sh->words[i]);
+	for (size_t i = 0; i < sh->n_plains; i++) {
+		free(sh->plains[i].name);
+		free(sh->plains[i].value);
+	}
+	free(sh->words);
+	free(sh->plains);
+	shell_reading_done(&sh->rd);
+}
+
+static struct plain *plain_find(const struct shell *sh, const char *name, size_t size)
+{
+	for (size_t i = 0; i < sh->n_plains; i++)
+		if (strncmp(sh->plains[i].name, name, size) == 0 && !sh->plains[i].name[size])
+			return &sh->plains[i];
+	return NULL;
+}
+
+/* NULL: there are too many, or no memory. */
+static struct plain *plain_get(struct shell *sh, const char *name, size_t size)
+{
+	struct plain *p = plain_find(sh, name, size);
+
+	if (p || sh->n_plains == PLAIN_MAX)
+		return p;
+	if ((sh->n_plains & (sh->n_plains - 1)) == 0) {
+		p = reallocarray(sh->plains, sh->n_plains == 0 ? 1 : sh->n_plains * 2, sizeof *p);
+		if (!p)
+			return NULL;
+		sh->plains = p;
+	}
+	p = &sh->plains[sh->n_plains];
+	*p = (struct plain){.name = strndup(name, size)};
+	if (!p->name)
+		return NULL;
+	sh->n_plains++;
+	return p;
+}
+
+/* Why a command may not run, as the end of a sentence; "" it runs. */
+static const char *condition(const struct shell *sh, unsigned *ret_line)
+{
+	*ret_line = sh->n_blocks > 0 ? sh->blocks[sh->n_blocks - 1].line : 0;
+	if (sh->n_blocks > 0)
+		return "it stands in a block or function";
+	if (sh->conditional)
+		return "it depends on the command before it (&& or ||)";
+	return sh->piped ? "it stands in a pipe or runs beside the shell" : "";
+}
+
+/* An exported variable gets what P says. */
+static int give(struct shell *sh, const struct plain *p)
+{
+	unsigned block;
+	const char *why = condition(sh, &block);
+
+	if (p->block > 0)
+		return import_maybe(sh->im, p->line, p->name,
+				    "it stands in a block or function (line %u)", p->block);
+	if (block > 0)
+		return import_maybe(sh->im, p->line, p->name, "%s (line %u)", why, block);
+	if (*why)
+		return import_maybe(sh->im, p->line, p->name, "%s", why);
+	if (p->why)
+		return import_leave(sh->im, IMPORT_ASSIGN, p->line, p->name, "%s", p->why);
+	return import_set(sh->im, IMPORT_ASSIGN, p->line, p->name, p->value);
+}
+
+/* W is an assignment. */
+static int assign(struct shell *sh, const struct shell_word *w, bool exports)
+{
+	struct plain *p = plain_get(sh, w->text, w->name_size);
+	char *value;
+
+	if (!p)
+		return sh->n_plains == PLAIN_MAX ? import_note(sh->im, w->line, NULL,
+							       "there are more than %u variables",
+							       (unsigned)PLAIN_MAX)
+						 : -ENOMEM;
+	value = strdup(w->text + w->name_size + 1 + w->appends);
+	if (!value)
+		return -ENOMEM;
+	free(p->value);
+	p->value = value;
+	p->why = w->why ? w->why : w->appends ? "it extends another value (+=)" : NULL;
+	p->line = w->line;
+	p->block = sh->n_blocks > 0 ? sh->blocks[sh->n_blocks - 1].line : 0;
+	p->set = true;
+	if (!exports && !p->exported && !sh->all_exported)
+		return 0;
+	p->exported = true;
+	return give(sh, p);
+}
+
+/* `export NAME`: the value came before, or comes later. */
+static int export_name(struct shell *sh, const struct shell_word *w)
+{
+	struct plain *p;
+
+	if (w->why)
+		return import_note(sh->im, w->line, NULL, "a name to export: %s", w->why);
+	p = plain_get(sh, w->text, strlen(w->text));
+	if (!p)
+		return sh->n_plains == PLAIN_MAX ? 0 : -ENOMEM;
+	if (p->exported)
+		return 0;
+	p->exported = true;
+	return p->set ? give(sh, p) : 0;
+}
+
+/* Arguments of export, declare -x and typeset -x. */
+static int export_all(struct shell *sh, size_t from)
+{
+	int r = 0;
+
+	for (size_t i = from; r == 0 && i < sh->n_words; i++) {
+		const struct shell_word *w = &sh->words[i];
+
+		if (w->name_size > 0)
+			r = assign(sh, w, true);
+		else if (w->text[0] != '-')
+			r = export_name(sh, w);
+	}
+	return r;
+}
+
+static bool has_option(const struct shell *sh, size_t from, char letter)
+{
+	for (size_t i = from; i < sh->n_words; i++)
+		if (sh->words[i].text[0] == '-' && strchr(sh->words[i].text, letter))
+			return true;
+	return false;
+}
+
+static int declare(struct shell *sh, size_t from)
+{
+	int r = 0;
+
+	if (has_option(sh, from, 'x'))
+		return export_all(sh, from);
+	for (size_t i = from; r == 0 && i < sh->n_words; i++)
+		if (sh->words[i].name_size > 0)
+			r = assign(sh, &sh->words[i], false);
+	return r;
+}
+
+static int unset(struct shell *sh, size_t from)
+{
+	unsigned block;
+	const char *why = condition(sh, &block);
+	int r = 0;
+
+	if (has_option(sh, from, 'f'))
+		return 0;
+	for (size_t i = from; r == 0 && i < sh->n_words; i++) {
+		const struct shell_word *w = &sh->words[i];
+		struct plain *p;
+
+		if (w->text[0] == '-')
+			continue;
+		if (w->why) {
+			r = import_note(sh->im, w->line, NULL, "a name to unset: %s", w->why);
+			continue;
+		}
+		if (*why) {
+			r = import_maybe(sh->im, w->line, w->text, "%s", why);
+			continue;
+		}
+		p = plain_find(sh, w->text, strlen(w->text));
+		if (p)
+			p->set = p->exported = false;
+		r = import_unset(sh->im, w->line, w->text);
+	}
+	return r;
+}
+
+static void set_options(struct shell *sh, size_t from)
+{
+	for (size_t i = from; i < sh->n_words; i++) {
+		const char *s = sh->words[i].text;
+		bool named = i + 1 < sh->n_words && (streq(s, "-o") || streq(s, "+o")) &&
+			     streq(sh->words[i + 1].text, "allexport");
+
+		if ((s[0] == '-' || s[0] == '+') && s[1] != '-' && (strchr(s, 'a') || named))
+			sh->all_exported = s[0] == '-';
+	}
+}
+
+/* Without a command a line's assignments are the shell's own; before one they are only that
+ * command's. */
+static int assignments(struct shell *sh, size_t n, bool own)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = own ? assign(sh, &sh->words[i], false)
+			: import_note(sh->im, sh->words[i].line, NULL,
+				      "a variable is set for one command alone");
+	return r;
+}
+
+/* The words of one simple command. */
+static int run(struct shell *sh)
+{
+	size_t first = 0;
+	const char *command;
+	int r;
+
+	while (first < sh->n_words && sh->words[first].name_size > 0)
+		first++;
+	if (first == sh->n_words)
+		return assignments(sh, first, true);
+	command = sh->words[first].why ? "" : sh->words[first].text;
+	r = assignments(sh, first, false);
+	if (r < 0)
+		return r;
+	if (streq(command, "export"))
+		return has_option(sh, first + 1, 'n') || has_option(sh, first + 1, 'f')
+			       ? import_note(sh->im, sh->words[first].line, NULL,
+					     "export -n and -f are not read")
+			       : export_all(sh, first + 1);
+	if (streq(command, "declare") || streq(command, "typeset") || streq(command, "readonly"))
+		return declare(sh, first + 1);
+	if (streq(command, "unset"))
+		return unset(sh, first + 1);
+	if (streq(command, ".") || streq(command, "source"))
+		return import_note(sh->im, sh->words[first].line, NULL,
+				   "another file is read here, which was not looked at");
+	if (streq(command, "eval"))
+		return import_note(sh->im, sh->words[first].line, NULL, "eval is not followed");
+	if (streq(command, "setenv"))
+		return import_note(sh->im, sh->words[first].line, NULL,
+				   "setenv is of csh, which is not read");
+	if (streq(command, "set") && sh->n_blocks == 0 && !sh->conditional)
+		set_options(sh, first + 1);
+	return 0;
+}
+
+static int end_command(struct shell *sh)
+{
+	int r = sh->n_words > 0 ? run(sh) : 0;
+
+	for (size_t i = 0; i < sh->n_words; i++)
+		shell_word_done(&sh->words[i]);
+	sh->n_words = 0;
+	sh->command_next = true;
+	return r;
+}
+
+static int push(struct shell *sh, char kind, unsigned line)
+{
+	if (sh->n_blocks == BLOCKS_MAX) {
+		sh->rd.fault = "blocks are nested too deeply";
+		sh->rd.fault_line = line;
+		return -EBADMSG;
+	}
+	sh->blocks[sh->n_blocks].kind = kind;
+	sh->blocks[sh->n_blocks++].line = line;
+	return 0;
+}
+
+static void pop(struct shell *sh, char kind)
+{
+	if (sh->n_blocks > 0 && sh->blocks[sh->n_blocks - 1].kind == kind)
+		sh->n_blocks--;
+}
+
+static const struct {
+	const char *word;
+	char opens, closes;
+	bool command_next; /* behind it */
+} reserved[] = {
+	{"if", 'i', 0, true},    {"then", 0, 0, true},    {"elif", 0, 0, true},
+	{"else", 0, 0, true},    {"fi", 0, 'i', false},   {"while", 'l', 0, true},
+	{"until", 'l', 0, true}, {"for", 'l', 0, false},  {"select", 'l', 0, false},
+	{"do", 0, 0, true},      {"done", 0, 'l', false}, {"case", 'c', 0, false},
+	{"esac", 0, 'c', false}, {"{", '{', 0, true},     {"}", 0, '{', false},
+	{"!", 0, 0, true},       {"time", 0, 0, true},
+};
+
+/* 1: W was a reserved word, which is taken; 0: not; negative. */
+static int take_reserved(struct shell *sh, const struct shell_word *w)
+{
+	if (!sh->command_next || w->quoted || w->why)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(reserved); i++) {
+		if (!streq(w->text, reserved[i].word))
+			continue;
+		if (reserved[i].closes)
+			pop(sh, reserved[i].closes);
+		sh->command_next = reserved[i].command_next;
+		return reserved[i].opens && push(sh, reserved[i].opens, w->line) < 0 ? -EBADMSG : 1;
+	}
+	return 0;
+}
+
+/* Takes W over. */
+static int take_word(struct shell *sh, struct shell_word *w)
+{
+	int r = take_reserved(sh, w);
+
+	if (r != 0) {
+		shell_word_done(w);
+		return r < 0 ? r : 0;
+	}
+	if (sh->n_words == WORDS_MAX) {
+		shell_word_done(w);
+		sh->rd.fault = "a command has too many words";
+		sh->rd.fault_line = sh->rd.line;
+		return -EBADMSG;
+	}
+	if ((sh->n_words & (sh->n_words - 1)) == 0) {
+		struct shell_word *grown = reallocarray(
+			sh->words, sh->n_words == 0 ? 1 : sh->n_words * 2, sizeof *grown);
+
+		if (!grown) {
+			shell_word_done(w);
+			return -ENOMEM;
+		}
+		sh->words = grown;
+	}
+	sh->words[sh->n_words++] = *w;
+	/* Behind an assignment there may be another one, but no reserved word. */
+	sh->command_next = false;
+	return 0;
+}
+
+static int take_operator(struct shell *sh)
+{
+	const char *op = sh->rd.op;
+	unsigned line = sh->rd.line;
+	bool lists = streq(op, "&&") || streq(op, "||");
+	int r;
+
+	if (op[0] == '<' || op[0] == '>')
+		return 0; /* its word is taken for an argument, which does no harm */
+	sh->piped = sh->piped || streq(op, "|") || streq(op, "&");
+	r = end_command(sh);
+	if (r < 0)
+		return r;
+	if (streq(op, "(") && push(sh, '(', line) < 0)
+		return -EBADMSG;
+	if (streq(op, ")"))
+		pop(sh, '(');
+	sh->conditional = lists;
+	sh->piped = streq(op, "|");
+	return 0;
+}
+
+static int take(struct shell *sh, int token, struct shell_word *w)
+{
+	int r;
+
+	if (token == SHELL_WORD)
+		return take_word(sh, w);
+	if (token == SHELL_OPERATOR)
+		return take_operator(sh);
+	/* A list goes on behind && and || on the next line. */
+	if (sh->n_words == 0 && sh->conditional)
+		return 0;
+	r = end_command(sh);
+	sh->conditional = sh->piped = false;
+	return r;
+}
+
+/* Variables that the file sets and never exports. */
+static int note_plain(struct shell *sh)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < sh->n_plains; i++) {
+		const struct plain *p = &sh->plains[i];
+
+		if (p->set && !p->exported && !import_find(sh->im, p->name))
+			r = import_note(sh->im, p->line, p->name,
+					"it is not exported: no other program has it");
+	}
+	return r;
+}
+
+int import_shell(struct import *im, const char *bytes, size_t size)
+{
+	_cleanup_(shell_done) struct shell sh = {
+		.im = im, .rd = {.bytes = bytes, .size = size, .line = 1}, .command_next = true};
+	int r = 0, token;
+
+	do {
+		struct shell_word w = {0};
+
+		token = shell_next(&sh.rd, &w);
+		r = token < 0 ? token : take(&sh, token, &w);
+	} while (r == 0 && token != SHELL_END);
+	if (r == -EBADMSG)
+		return import_note(im, sh.rd.fault_line, NULL, "%s", sh.rd.fault) < 0 ? -ENOMEM : r;
+	return r < 0 ? r : note_plain(&sh);
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* The reader of kind nccl-conf, and the profile made of what it read. */
+#include "tests/fuzz/import.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	import_fuzz(IMPORT_NCCL_CONF, data, size);
+	return 0;
+}
