@@ -152,8 +152,16 @@ static int help(struct ctl *ctl)
 	return ctl_finish(CTL_GOOD);
 }
 
+const struct verb *ctl_verb(size_t i)
+{
+	return i < ARRAY_SIZE(verbs) ? verbs[i] : NULL;
+}
+
 static const struct verb *verb_find(const char *name)
 {
+	/* Not for people, so in no list. */
+	if (streq(name, verb_complete.name))
+		return &verb_complete;
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
 		if (streq(verbs[i]->name, name))
 			return verbs[i];
@@ -246,12 +254,12 @@ struct option_table {
 	size_t n;
 };
 
+/* RET is all zeros. */
 static void option_table(struct ctl *ctl, struct option_table *ret)
 {
 	const struct verb *verb = ctl->verb;
 	char *letters = ret->letters;
 
-	memset(ret, 0, sizeof *ret);
 	if (!verb || verb->flags & VERB_COMMAND)
 		*letters++ = '+';
 	*letters++ = ':';
@@ -309,7 +317,7 @@ static int wrong_option(const struct verb *verb, const struct option_table *tabl
 /* 0, or -EINVAL after an error line. */
 static int parse_options(struct ctl *ctl, int argc, char *argv[])
 {
-	struct option_table table;
+	struct option_table table = {0};
 	int code;
 
 	option_table(ctl, &table);

@@ -338,13 +338,13 @@ static int run_diff(struct ctl *ctl, int argc, char *argv[])
 
 const struct verb verb_diff = {
 	.name = "diff",
-	.arguments = "PROFILE [PROFILE]",
+	.arguments = "PROFILE|FILE [PROFILE|FILE]",
 	.summary = "The variables in which two profiles differ, or what use of one would change.",
 	.help = "With one: from what is in force to its file; of a profile that is in force "
 		"itself\n"
 		"and was edited, from the applied version. With two: from the first to the "
 		"second.\n"
-		"A profile is a name, a snapshot's digest or a file's path (with a /).\n"
+		"PROFILE is a name or a snapshot's digest, FILE a path with a / in it.\n"
 		"added, removed, changed: the value; rule: only the rule. must-match: all ranks "
 		"of\n"
 		"one communicator must have it alike, so the rank digests differ.\n"

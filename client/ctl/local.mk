@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += client/ctl/libctl.la
 client_ctl_libctl_la_SOURCES = \
 	client/ctl/check.c \
 	client/ctl/compare.c client/ctl/compare.h \
+	client/ctl/complete.c \
 	client/ctl/control.c client/ctl/control.h \
 	client/ctl/ctl.c client/ctl/ctl.h \
 	client/ctl/diff.c \
@@ -62,6 +63,14 @@ client_ctl_libctl_la_LIBADD = client/libclient.la common/libprofile.la $(SYSTEMD
 bin_PROGRAMS += cudaenvctl
 cudaenvctl_SOURCES = client/ctl/main.c
 cudaenvctl_LDADD = client/ctl/libctl.la
+
+# What they offer comes from the program itself (complete.c), so they need no change with it.
+bashcompletiondir = $(datadir)/bash-completion/completions
+dist_bashcompletion_DATA = client/ctl/completion/cudaenvctl
+zshcompletiondir = $(datadir)/zsh/site-functions
+dist_zshcompletion_DATA = client/ctl/completion/_cudaenvctl
+fishcompletiondir = $(datadir)/fish/vendor_completions.d
+dist_fishcompletion_DATA = client/ctl/completion/cudaenvctl.fish
 
 LIBCTL_TESTS = tests/unit/test-control tests/unit/test-holders tests/unit/test-started tests/unit/test-table tests/unit/test-text
 check_PROGRAMS += $(LIBCTL_TESTS)
