@@ -22,8 +22,6 @@ EXTRA_client_python__cudaenv_abi3_la_DEPENDENCIES = client/python/pymodule.map
 # The interpreter loads the .so by its path; nobody links it.
 install-data-hook:
 	rm -f '$(DESTDIR)$(hookdir)/_cudaenv.abi3.la'
-uninstall-hook:
-	rm -f '$(DESTDIR)$(hookdir)/_cudaenv.abi3.so'
 endif
 
 PYTHON_TESTS = tests/unit/test-pyexe tests/unit/test-pyfind tests/unit/test-pyplace
