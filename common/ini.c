@@ -28,7 +28,8 @@ struct reading {
 	size_t next; /* line that libinih asks for next */
 	struct ini *ini;
 	struct findings *findings;
-	size_t capacity;
+	size_t capacity; /* of ini->entries */
+	size_t section_capacity;
 	int error;
 };
 
@@ -251,15 +252,21 @@ static char *on_read_line(char *buffer, int size, void *userdata)
 static int add_section(struct reading *rd, size_t line)
 {
 	const struct line *l = &rd->lines[line];
-	struct ini_section *sections;
+	struct ini_section *s;
 
-	sections = reallocarray(rd->ini->sections, rd->ini->n_sections + 1, sizeof *sections);
-	if (!sections)
-		return -ENOMEM;
-	rd->ini->sections = sections;
-	sections[rd->ini->n_sections].name = strndup(l->start + l->first, l->first_end - l->first);
-	sections[rd->ini->n_sections].line = (unsigned)line + 1;
-	if (!sections[rd->ini->n_sections].name)
+	if (rd->ini->n_sections == rd->section_capacity) {
+		size_t capacity = rd->section_capacity == 0 ? 8 : rd->section_capacity * 2;
+
+		s = reallocarray(rd->ini->sections, capacity, sizeof *s);
+		if (!s)
+			return -ENOMEM;
+		rd->ini->sections = s;
+		rd->section_capacity = capacity;
+	}
+	s = &rd->ini->sections[rd->ini->n_sections];
+	s->name = strndup(l->start + l->first, l->first_end - l->first);
+	s->line = (unsigned)line + 1;
+	if (!s->name)
 		return -ENOMEM;
 	rd->ini->n_sections++;
 	return 0;
