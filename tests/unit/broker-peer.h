@@ -14,15 +14,17 @@
 
 static char reply[WIRE_DATAGRAM_MAX];
 
-/* Tests that wait for nothing need to see exits at once; kernels (and valgrind) without pidfds have
- * the integration tests. */
-#define NEEDS_PIDFDS()                                                                             \
-	do {                                                                                       \
-		int pidfd_ = (int)syscall(SYS_pidfd_open, getpid(), 0);                            \
-		if (pidfd_ < 0)                                                                    \
-			skip("no pidfd_open()");                                                   \
-		check(close(pidfd_) == 0);                                                         \
-	} while (0)
+/* Linux before 5.3 has none, valgrind 3.19 neither: the broker then looks who is still there. */
+static inline bool has_pidfds(void)
+{
+	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+	check(fd >= 0 || errno == ENOSYS || errno == EPERM);
+	if (fd < 0)
+		return false;
+	check(close(fd) == 0);
+	return true;
+}
 
 /* A child that waits to be killed. */
 static pid_t spawn(void)
@@ -160,7 +162,7 @@ static void run_steps(struct node *n, uint64_t now_usec)
 	}
 }
 
-/* The exits that the hub shows. */
+/* The exits that the hub shows, or a sweep finds. */
 static inline void run_hub(struct node *n, uint64_t now_usec)
 {
 	struct epoll_event e[16];
@@ -175,5 +177,9 @@ static inline void run_hub(struct node *n, uint64_t now_usec)
 			else
 				broker_on_root_exit(&n->broker, object, now_usec);
 		}
+	if (!has_pidfds()) {
+		n->broker.sweep_usec = 0;
+		broker_tick(&n->broker, now_usec);
+	}
 	broker_settle(&n->broker, now_usec);
 }

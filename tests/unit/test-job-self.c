@@ -157,7 +157,7 @@ static void run_inside(const struct node *n, bool own_cgroup, int to_fd)
 	pid_t pid;
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ||
-	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    mount("proc", "/proc", "proc", 0, NULL) < 0 ||
 	    (own_cgroup && (mount("tmpfs", "/sys/fs/cgroup", "tmpfs", 0, NULL) < 0 ||
 			    mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0, NULL) < 0)))

@@ -3,6 +3,7 @@
 #include "daemon/broker/registry.h"
 
 #include <malloc.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -283,20 +284,18 @@ TEST(exit_is_seen_by_pidfd)
 	struct process_id id;
 	struct process *p;
 	struct fixture f;
-	int hub = epoll_create1(EPOLL_CLOEXEC), pidfd;
+	int hub = epoll_create1(EPOLL_CLOEXEC), pidfd = -EBADF;
 	pid_t pid;
 
 	check(hub >= 0);
 	fixture_init(&f, &account_limits_default, hub);
-	pid = fork();
+	/* Not by pidfd_open(), which valgrind 3.19 does not know. */
+	pid = (pid_t)syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, NULL, &pidfd, NULL, NULL);
 	check(pid >= 0);
 	if (pid == 0) {
 		(void)pause();
 		_exit(0);
 	}
-	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (pidfd < 0 && errno == ENOSYS)
-		skip("no pidfd_open()");
 	check(pidfd >= 0);
 	id = (struct process_id){.pid = pid, .start = 1, .pidns = 77, .nspid = pid};
 	check(registry_add(&f.registry, &id, tree(UID, pid), &pidfd, &p) == 1 && pidfd < 0);

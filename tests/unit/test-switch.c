@@ -496,6 +496,7 @@ static bool run_and_crash(enum operation op, int n)
 		if (!m)
 			m = start();
 		check(run(op, m) == 0);
+		manager_free(m);
 		_exit(0);
 	}
 	check(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
