@@ -1,5 +1,6 @@
 ## tests/: what belongs to no single module; unit tests and fuzzers stand in the local.mk of what they test
-EXTRA_DIST += tests/fuzz/corpus tests/fuzz/replay.c tests/integration tests/data tests/gpu tests/schemas
+EXTRA_DIST += tests/fuzz/corpus tests/fuzz/replay.c tests/integration tests/data tests/gpu tests/schemas \
+	tests/valgrind.sh tests/valgrind.supp
 
 # Runs on an installed tree, so it is no part of `make check` (and of distcheck); ./dev test runs both.
 integration: all tests/start-client
@@ -11,3 +12,9 @@ integration: all tests/start-client
 check_PROGRAMS += tests/start-client
 tests_start_client_SOURCES = tests/start-client.c
 tests_start_client_LDADD = client/libclient.la
+
+# It reads the other logs of this run.
+TESTS += tests/check-left-out.sh
+EXTRA_DIST += tests/check-left-out.sh
+tests/check-left-out.log: $(UNIT_LOGS)
+UNIT_LOGS = $(TEST_LOGS:tests/check-%.log=)
