@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Commands and files out of the documents, so that a test runs what a reader would.
 
-In a document's ```console blocks a line that begins with `# ` is root's command, one with `NAME$ ` is NAME's (`$ `: of whoever has
+In a document's ```console blocks a line that begins with `root# ` is root's command, one with `NAME$ ` is NAME's (`$ `: of whoever has
 the clone); a backslash at its end goes on with the next line. What follows until the next command is what it printed; `...` stands
 for any lines, `[exit status N]` for a status that is not 0. Another block whose first line is a comment with an absolute path is
 that file.
@@ -9,7 +9,7 @@ that file.
 import dataclasses
 import re
 
-PROMPT = re.compile(r"(?:(?P<user>[a-z]+)?\$|#) (?P<command>.*)")
+PROMPT = re.compile(r"(?:root#|(?P<user>[a-z]+)?\$) (?P<command>.*)")
 FENCE = re.compile(r"```(\w*)$")
 
 
@@ -43,7 +43,7 @@ def parse_console(lines, first):
         if last and not last.output and last.text.endswith("\\"):
             last.text = last.text[:-1] + line.lstrip()
         elif match:
-            user = None if line.startswith("#") else match["user"] or "clone"
+            user = None if line.startswith("root#") else match["user"] or "clone"
             items.append(Command(number, user, match["command"], []))
         elif re.fullmatch(r"\[exit status \d+\]", line):
             last.status = int(line.split()[2][:-1])

@@ -16,7 +16,7 @@ SECTIONS = documents.read_document(DOCUMENT)
 
 ACCOUNTS = {f"/etc/{name}{old}" for name in ("passwd", "shadow", "group", "gshadow") for old in ("", "-")} | {"/etc/.pwd.lock"}
 # What the page has its reader write, for the engine and as a site's own files.
-OPERATORS = re.compile(r"/etc/systemd/system/(multi-user\.target\.wants/)?engine\.service|/etc/cudaenv-site(/.*)?|/usr/local/cuda-.*")
+OPERATORS = re.compile(r"/etc/systemd/system/(multi-user\.target\.wants/)?engine\.service|/etc/cudaenv-site(/.*)?")
 
 # An engine: two workers, of which one inherits nothing; it is ready when they are.
 SERVE = """\
@@ -58,6 +58,9 @@ def variables(booted):
 def node(booted, node_build):
     booted.sh("mkdir -p /opt/engine && python3 -m venv --without-pip /opt/engine/venv")
     booted.write("/opt/engine/serve.py", SERVE)
+    for version in ("12.8", "13.0"):
+        for name in ("ptxas", "nvcc"):
+            booted.write(f"/usr/local/cuda-{version}/bin/{name}", "#!/bin/sh\n", 0o755)
     # The machine's index of manual pages takes seconds and is nobody's concern here.
     booted.path("/var/lib/man-db/auto-update").unlink(missing_ok=True)
     # The clone's package directory: what this build has compiled for /usr.
@@ -81,17 +84,11 @@ def test_readme_off_the_node_again(node, node_build):
 
 
 # What a section's text says of the node.
-def toolkits(node):
-    for version in ("12.8", "13.0"):
-        for name in ("ptxas", "nvcc"):
-            node.write(f"/usr/local/cuda-{version}/bin/{name}", "#!/bin/sh\n", 0o755)
-
-
 def ansible(node):
     shutil.copytree(node.path("/etc/cudaenv/profiles.d"), node.path("/etc/cudaenv-site/profiles.d"))
 
 
-PREPARE = {"Another toolkit": toolkits, "Many nodes": ansible}
+PREPARE = {"Many nodes": ansible}
 
 
 def run_command(node, command):
