@@ -439,44 +439,92 @@ static bool condition_holds(const struct assign_line *l, const struct assign_sub
 	}
 }
 
-/* Is the rule at line I over? Reads the clock into *NOW (0: not yet), once. */
-static bool has_ended(const struct assign *a, size_t i, int64_t *now)
+static bool has_ended(int64_t until, const struct assign_subject *subject)
 {
 	struct timespec t;
 
-	if (i + 1 >= a->n_lines || a->lines[i + 1].kind != LINE_UNTIL)
+	if (until < 0)
 		return false;
-	if (*now == 0 && clock_gettime(CLOCK_REALTIME, &t) == 0)
-		*now = t.tv_sec;
-	return *now >= a->lines[i + 1].until;
+	if (subject->now != 0)
+		return subject->now >= until;
+	return clock_gettime(CLOCK_REALTIME, &t) == 0 && t.tv_sec >= until;
 }
 
+static enum assign_kind kind_of(const struct assign_line *l)
+{
+	return (enum assign_kind)(l->kind - LINE_WHEN_UNIT);
+}
+
+int assign_explain(const struct assign *a, const struct assign_subject *subject, size_t *cursor,
+		   struct assign_rule *ret)
+{
+	size_t i = *cursor;
+
+	if (i == ASSIGN_END)
+		return 0;
+	if (i >= a->n_lines || a->lines[i].kind != LINE_RULE) {
+		*ret = (struct assign_rule){.digest = a->fallback, .until = -1, .hit = true};
+		*cursor = ASSIGN_END;
+		return 1;
+	}
+	*ret = (struct assign_rule){
+		.name = a->lines[i].text, .digest = a->lines[i].digest, .until = -1};
+	i++;
+	if (i < a->n_lines && a->lines[i].kind == LINE_UNTIL)
+		ret->until = a->lines[i++].until;
+	ret->ended = has_ended(ret->until, subject);
+	ret->conditions = i;
+	for (; i < a->n_lines && is_when(a->lines[i].kind); i++) {
+		unsigned bit = 1u << kind_of(&a->lines[i]);
+
+		ret->named |= bit;
+		if (!(ret->held & bit) && condition_holds(&a->lines[i], subject))
+			ret->held |= bit;
+	}
+	ret->n_conditions = i - ret->conditions;
+	ret->hit = !ret->ended && ret->named == ret->held;
+	*cursor = i;
+	return 1;
+}
+
+void assign_condition(const struct assign *a, const struct assign_rule *rule, size_t i,
+		      const struct assign_subject *subject, struct assign_condition *ret)
+{
+	const struct assign_line *l = &a->lines[rule->conditions + i];
+
+	*ret = (struct assign_condition){.kind = kind_of(l),
+					 .glob = l->text,
+					 .id = l->id,
+					 .holds = condition_holds(l, subject)};
+}
+
+const char *assign_kind_name(enum assign_kind kind)
+{
+	static const char *const names[] = {"unit", "uid", "gid", "exe", "cgroup"};
+
+	return names[kind];
+}
+
+/* The default always is a hit. */
 const char *assign_choose(const struct assign *a, const struct assign_subject *subject,
 			  const char **ret_rule)
 {
-	int64_t now = subject->now;
-	size_t i = 0;
+	struct assign_rule rule = {.digest = ""};
+	size_t cursor = 0;
 
-	while (i < a->n_lines && a->lines[i].kind == LINE_RULE) {
-		bool ended = has_ended(a, i, &now);
-		const struct assign_line *rule = &a->lines[i++];
-		unsigned named = 0, held = 0; /* kinds, as bits */
+	while (!rule.hit && assign_explain(a, subject, &cursor, &rule) > 0)
+		;
+	*ret_rule = rule.name;
+	return rule.digest;
+}
 
-		i += i < a->n_lines && a->lines[i].kind == LINE_UNTIL;
-		for (; i < a->n_lines && is_when(a->lines[i].kind); i++) {
-			unsigned bit = 1u << a->lines[i].kind;
+bool assign_gives(const struct assign *a, const char *digest)
+{
+	bool found = streq(a->fallback, digest);
 
-			named |= bit;
-			if (!(held & bit) && condition_holds(&a->lines[i], subject))
-				held |= bit;
-		}
-		if (!ended && named == held) {
-			*ret_rule = rule->text;
-			return rule->digest;
-		}
-	}
-	*ret_rule = NULL;
-	return a->fallback;
+	for (size_t i = 0; i < a->n_lines && !found; i++)
+		found = a->lines[i].kind == LINE_RULE && streq(a->lines[i].digest, digest);
+	return found;
 }
 
 static bool any_glob(const struct assign *a, enum line_kind kind, const char *s)

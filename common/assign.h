@@ -71,6 +71,49 @@ int assign_load(const struct runtime *rt, struct assign **ret);
  * hold; *ret_rule its name, or NULL for the default. Pointers live as long as A. */
 const char *assign_choose(const struct assign *a, const struct assign_subject *subject,
 			  const char **ret_rule);
+
+/* --- why: the same, rule by rule */
+
+enum assign_kind {
+	ASSIGN_UNIT,
+	ASSIGN_UID,
+	ASSIGN_GID,
+	ASSIGN_EXE,
+	ASSIGN_CGROUP,
+	ASSIGN_KIND_MAX_
+};
+
+#define ASSIGN_END SIZE_MAX /* cursor behind the default */
+
+struct assign_rule {
+	const char *name;     /* NULL: the default, the last one */
+	const char *digest;   /* "" for none */
+	int64_t until;        /* -1: it has no end */
+	bool ended;           /* by now */
+	bool hit;             /* not ended, and all kinds named hold; the default is always one */
+	unsigned named, held; /* kinds of its conditions, as 1 << enum assign_kind */
+	size_t conditions, n_conditions; /* for assign_condition() */
+};
+
+struct assign_condition {
+	enum assign_kind kind;
+	const char *glob; /* NULL for ids */
+	uint32_t id;
+	bool holds;
+};
+
+/* 1 and the next rule, 0 behind the default. *CURSOR starts at 0. The first that is a hit is what
+ * assign_choose() gives. */
+int assign_explain(const struct assign *a, const struct assign_subject *subject, size_t *cursor,
+		   struct assign_rule *ret);
+/* Condition I of RULE, 0 to n_conditions less one. */
+void assign_condition(const struct assign *a, const struct assign_rule *rule, size_t i,
+		      const struct assign_subject *subject, struct assign_condition *ret);
+/* "unit", "uid", "gid", "exe", "cgroup" */
+const char *assign_kind_name(enum assign_kind kind);
+/* Is DIGEST ("" for none) the default or that of any rule? */
+bool assign_gives(const struct assign *a, const char *digest);
+
 /* Does any rule look at groups? If not, a subject needs none. */
 bool assign_uses_gids(const struct assign *a);
 bool assign_is_boundary(const struct assign *a, const char *comm);

@@ -579,7 +579,7 @@ int wire_decode_release(const void *datagram, size_t size, struct wire_release *
 
 ssize_t wire_encode_released(void *buf, size_t size, uint32_t id, const struct wire_released *m)
 {
-	uint8_t *p;
+	uint8_t *p = buf;
 	int r = digest_or_none(m->from) ? 0 : -EINVAL;
 
 	if (r == 0)
@@ -589,7 +589,7 @@ ssize_t wire_encode_released(void *buf, size_t size, uint32_t id, const struct w
 
 int wire_decode_released(const void *datagram, size_t size, struct wire_released *ret)
 {
-	struct wire_released m;
+	struct wire_released m = {""};
 	size_t length;
 	const uint8_t *p = body(datagram, size, WIRE_RELEASED, &length);
 

@@ -25,6 +25,32 @@ static void check_header(const struct assign *a, const uint8_t *data, size_t siz
 	assert(memcmp(data + size - 4, "end\n", 4) == 0);
 }
 
+/* The first rule that is a hit is the choice; whether one is, its conditions tell. */
+static void check_explained(const struct assign *a, const struct assign_subject *subject,
+			    const char *chosen, const char *digest)
+{
+	struct assign_condition c;
+	struct assign_rule rule;
+	size_t cursor = 0;
+	bool found = false;
+
+	while (assign_explain(a, subject, &cursor, &rule) > 0) {
+		unsigned held = 0;
+
+		for (size_t i = 0; i < rule.n_conditions; i++) {
+			assign_condition(a, &rule, i, subject, &c);
+			assert(assign_kind_name(c.kind));
+			held |= c.holds ? 1u << c.kind : 0;
+		}
+		assert(held == rule.held && assign_gives(a, rule.digest));
+		if (rule.hit && !found) {
+			found = true;
+			assert(rule.name == chosen && rule.digest == digest);
+		}
+	}
+	assert(found && cursor == ASSIGN_END);
+}
+
 /* The choice is the text's own: "rule NAME DIGEST" stands in it. */
 static void check_choice(const struct assign *a, const struct assign_subject *subject,
 			 const uint8_t *data, size_t size)
@@ -34,6 +60,7 @@ static void check_choice(const struct assign *a, const struct assign_subject *su
 	int n;
 
 	assert(*digest == '\0' || digest_valid(digest));
+	check_explained(a, subject, rule, digest);
 	if (!rule) {
 		assert(streq(digest, a->fallback));
 		return;

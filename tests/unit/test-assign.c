@@ -248,6 +248,47 @@ TEST(a_rule_ends)
 	check_choice(never, &s, D1, "");
 }
 
+/* Rule by rule, with each condition; the first hit is the choice. */
+TEST(explained)
+{
+	_cleanup_(assign_freep) struct assign *a = must_parse(
+		HEAD "rule first " D2 "\nuntil 1000\nwhen uid 7\nwhen unit a*\nwhen unit b*\n"
+		     "rule second none\nwhen gid 5\nwhen exe /x\nrule third " D3
+		     "\nsupervisor x\nend\n");
+	const gid_t gid = 5;
+	struct assign_subject s = {.now = 999, .uid = 7, .unit = "bb", .gids = &gid, .n_gids = 1};
+	struct assign_condition c;
+	struct assign_rule r;
+	size_t cursor = 0;
+
+	check(assign_explain(a, &s, &cursor, &r) == 1);
+	check_streq(r.name, "first");
+	check_streq(r.digest, D2);
+	check(r.until == 1000 && r.hit && !r.ended && r.n_conditions == 3);
+	assign_condition(a, &r, 0, &s, &c);
+	check(c.kind == ASSIGN_UID && c.id == 7 && !c.glob && c.holds);
+	assign_condition(a, &r, 1, &s, &c);
+	check(c.kind == ASSIGN_UNIT && streq(c.glob, "a*") && !c.holds);
+	assign_condition(a, &r, 2, &s, &c);
+	check(c.kind == ASSIGN_UNIT && streq(c.glob, "b*") && c.holds);
+	check(assign_explain(a, &s, &cursor, &r) == 1);
+	check_streq(r.name, "second");
+	check_streq(r.digest, "");
+	check(!r.hit && r.until < 0 && r.named == (1u << ASSIGN_GID | 1u << ASSIGN_EXE));
+	check(r.held == 1u << ASSIGN_GID);
+	check(assign_explain(a, &s, &cursor, &r) == 1 && r.hit && r.n_conditions == 0);
+	check_streq(r.digest, D3);
+	check(assign_explain(a, &s, &cursor, &r) == 1 && r.hit && !r.name);
+	check_streq(r.digest, D1);
+	check(assign_explain(a, &s, &cursor, &r) == 0);
+	s.now = 1000;
+	cursor = 0;
+	check(assign_explain(a, &s, &cursor, &r) == 1 && r.ended && !r.hit && r.named == r.held);
+	check(assign_gives(a, D1) && assign_gives(a, D2) && assign_gives(a, D3));
+	check(assign_gives(a, "") && !assign_gives(a, "x"));
+	check_streq(assign_kind_name(ASSIGN_CGROUP), "cgroup");
+}
+
 /* A rule without conditions is everybody's. */
 TEST(rule_without_conditions)
 {
