@@ -15,6 +15,7 @@
 #include "daemon/manager/control.h"
 #include "daemon/manager/manager.h"
 #include "daemon/manager/peer.h"
+#include "daemon/manager/release.h"
 
 #define OBJECT          "/org/cudaenv/Manager1"
 #define INTERFACE       "org.cudaenv.Manager1"
@@ -185,6 +186,15 @@ static int reload(struct client *c, sd_bus_message *m, char **ret, sd_bus_error 
 	return operation_reload(c->control->manager, &who, ret, error);
 }
 
+/* Answered when the broker has: *ret stays NULL. */
+static int release(struct client *c, sd_bus_message *m, char **ret, sd_bus_error *error)
+{
+	_cleanup_(freep) char *user = NULL;
+	struct caller who = caller_of(c, &user);
+
+	return release_begin(c->control->manager, m, &who, error);
+}
+
 /* name, signature of the arguments, does it change anything, handler */
 #define METHODS(X)                                                                                 \
 	X("GetStatus", "", false, get_status)                                                      \
@@ -194,7 +204,8 @@ static int reload(struct client *c, sd_bus_message *m, char **ret, sd_bus_error 
 	X("SetMode", "ss", true, set_mode)                                                         \
 	X("Use", "ss", true, use)                                                                  \
 	X("Rollback", "s", true, rollback)                                                         \
-	X("Reload", "", true, reload)
+	X("Reload", "", true, reload)                                                              \
+	X("Release", "sss", true, release)
 
 struct method {
 	const char *name;
@@ -238,7 +249,7 @@ static int on_method(sd_bus_message *m, void *userdata, sd_bus_error *error)
 		if (!streq(methods[i].name, member))
 			continue;
 		r = call(userdata, &methods[i], m, &json, error);
-		return r < 0 ? r : sd_bus_reply_method_return(m, "s", json);
+		return r < 0 || !json ? r : sd_bus_reply_method_return(m, "s", json);
 	}
 	return -ENOSYS;
 }

@@ -16,6 +16,7 @@ daemon_libmanager_la_SOURCES = \
 	daemon/manager/operations.c \
 	daemon/manager/peer.c daemon/manager/peer.h \
 	daemon/manager/publish.c daemon/manager/publish.h \
+	daemon/manager/release.c daemon/manager/release.h \
 	daemon/manager/state.c daemon/manager/state.h \
 	daemon/manager/switch.c \
 	daemon/manager/watch.c daemon/manager/watch.h \

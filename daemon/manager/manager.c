@@ -10,6 +10,7 @@
 #include "daemon/manager/compile.h"
 #include "daemon/manager/control.h"
 #include "daemon/manager/manager.h"
+#include "daemon/manager/release.h"
 
 #define FACTS_FILE FACTSDIR "/must-match"
 
@@ -18,6 +19,7 @@ struct manager *manager_free(struct manager *m)
 	if (!m)
 		return NULL;
 	(void)children_free(m->children);
+	releases_free(m);
 	(void)control_free(m->control);
 	(void)watch_free(m->sources);
 	(void)watch_free(m->published);

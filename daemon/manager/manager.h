@@ -25,6 +25,7 @@
 
 struct control;
 struct children;
+struct release;
 
 /* What is told of a snapshot that may no longer be what any file says. */
 struct version {
@@ -57,6 +58,7 @@ struct manager {
 	struct watch *sources;   /* profile directories */
 	struct watch *published; /* the runtime tree */
 	struct control *control;
+	struct release *releases;  /* asked of the broker, not answered yet */
 	struct children *children; /* NULL: systemd runs the others */
 	int exit_status;
 };
