@@ -17,9 +17,10 @@
 #include "common/util.h"
 
 static const struct verb *const verbs[] = {
-	&verb_status,  &verb_list,   &verb_show,   &verb_diff,     &verb_check,   &verb_on,
-	&verb_observe, &verb_off,    &verb_use,    &verb_rollback, &verb_history, &verb_workers,
-	&verb_exec,    &verb_export, &verb_import, &verb_python,   &verb_help,
+	&verb_status,  &verb_list,    &verb_show,   &verb_diff,    &verb_check,
+	&verb_on,      &verb_observe, &verb_off,    &verb_use,     &verb_rollback,
+	&verb_history, &verb_workers, &verb_why,    &verb_release, &verb_exec,
+	&verb_export,  &verb_import,  &verb_python, &verb_help,
 };
 
 static void _printf_(2, 0) print_line(const char *prefix, const char *format, va_list ap)
@@ -78,6 +79,14 @@ const struct paths *ctl_paths(struct ctl *ctl)
 	return &ctl->paths;
 }
 
+static bool has_option(const struct ctl_option *options, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (streq(options[i].name, name))
+			return true;
+	return false;
+}
+
 size_t ctl_options(struct ctl *ctl, const struct verb *verb, struct ctl_option ret[CTL_OPTIONS_MAX])
 {
 	const struct ctl_option
@@ -106,7 +115,8 @@ size_t ctl_options(struct ctl *ctl, const struct verb *verb, struct ctl_option r
 	if (flags & VERB_CHANGES)
 		ret[n++] = reason;
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-		ret[n++] = all[i];
+		if (!has_option(ret, n, all[i].name))
+			ret[n++] = all[i];
 	if (!verb)
 		ret[n++] = version;
 	return n;

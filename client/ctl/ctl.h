@@ -74,12 +74,13 @@ struct verb {
 
 extern const struct verb verb_status, verb_list, verb_show, verb_diff, verb_check, verb_on,
 	verb_observe, verb_off, verb_use, verb_rollback, verb_history, verb_workers, verb_exec,
-	verb_export, verb_import, verb_python, verb_help, verb_complete;
+	verb_export, verb_import, verb_python, verb_help, verb_complete, verb_why, verb_release;
 
 /* The verbs in the order of --help; NULL after the last. */
 const struct verb *ctl_verb(size_t i);
-/* Every option that VERB takes, its own first (NULL: those before any verb), pointing into CTL.
- * Returns their number. */
+/* Every option that VERB takes, its own first (NULL: those before any verb), pointing into CTL. One
+ * of its own stands in place of the frame's of that name (--user=USER: the frame's --user is then
+ * given before the verb). Returns their number. */
 size_t ctl_options(struct ctl *ctl, const struct verb *verb,
 		   struct ctl_option ret[CTL_OPTIONS_MAX]);
 

@@ -13,6 +13,7 @@
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/pick.h"
 #include "client/ctl/place.h"
+#include "client/ctl/report.h"
 #include "client/ctl/table.h"
 #include "common/util.h"
 
@@ -121,18 +122,6 @@ static int find_digest(struct ctl *ctl, const char *command, struct published *p
 	return ctl_pick(ctl, p, arg_profile, ret);
 }
 
-static const char *state_word(const struct apply_change *c)
-{
-	static const char *const words[] = {
-		[CUDAENV_SET] = "set",           [CUDAENV_ALREADY] = "already",
-		[CUDAENV_KEPT] = "kept",         [CUDAENV_REPLACED] = "replaced",
-		[CUDAENV_REMOVED] = "removed",   [CUDAENV_ABSENT_HERE] = "absent-here",
-		[CUDAENV_TOO_LATE] = "too-late",
-	};
-
-	return c->state < ARRAY_SIZE(words) ? words[c->state] : NULL;
-}
-
 /* What the command would get: each variable of the snapshot, and each that a former one had set. */
 static int dry_run(struct ctl *ctl, const struct snapshot *snapshot, const struct applied *applied)
 {
@@ -150,11 +139,11 @@ static int dry_run(struct ctl *ctl, const struct snapshot *snapshot, const struc
 		struct json_object *v = json_object_new_object();
 
 		json_object_object_add(v, "name", json_text(c->name));
-		json_object_object_add(v, "state", json_text(state_word(c)));
+		json_object_object_add(v, "state", json_text(report_word(c->state)));
 		json_object_object_add(v, "value", json_text(c->value));
 		json_object_array_add(list, v);
 		table_cell(&t, c->name);
-		table_cell(&t, state_word(c));
+		table_cell(&t, report_word(c->state));
 		table_cell(&t, c->value);
 	}
 	if (ctl->json)

@@ -6,8 +6,12 @@
 
 #include "client/ctl/control.h"
 #include "client/ctl/jsonutil.h"
+#include "client/ctl/rules.h"
 #include "client/ctl/table.h"
 #include "common/util.h"
+
+static bool arg_why;
+static struct rules_question arg_question;
 
 /* A digest shortened for people; other words (modes, none) whole. */
 static void cell_short(struct table *t, const char *s)
@@ -49,6 +53,11 @@ static int run_list(struct ctl *ctl, int argc, char *argv[])
 	struct json_object *profiles;
 	int r;
 
+	if (arg_why)
+		return rules_list(ctl, &arg_question);
+	if (arg_question.pid || arg_question.unit || arg_question.user || arg_question.exe)
+		return ctl_error(CTL_USAGE, "--pid, --unit, --user and --exe go with --why; one's "
+					    "own cudaenvd is cudaenvctl --user list");
 	r = ctl_call(ctl, "List", NULL, &o);
 	if (r != CTL_GOOD)
 		return r;
@@ -123,12 +132,25 @@ static int run_history(struct ctl *ctl, int argc, char *argv[])
 	return finish_table(&t, "nothing has been changed yet");
 }
 
+static const struct ctl_option list_options[] = {
+	{"why", 0, NULL, "the rules that give a new job its profile, in order", .flag = &arg_why},
+	{"pid", 0, "PID", "with --why: what each says of this process", .value = &arg_question.pid},
+	{"unit", 0, "UNIT", "with --why: ... of this unit", .value = &arg_question.unit},
+	{"user", 0, "USER", "with --why: ... of this user", .value = &arg_question.user},
+	{"exe", 0, "FILE", "with --why: ... of this program", .value = &arg_question.exe},
+	{0},
+};
+
 const struct verb verb_list = {
 	.name = "list",
 	.arguments = "",
 	.summary = "The profiles, which is in use, which are edited or have errors.",
 	.help = "edited: the file was saved after it was applied; use applies it.\n"
-		"has errors: the last good version stays in force; check shows them all.",
+		"has errors: the last good version stays in force; check shows them all.\n"
+		"--why needs no daemon. ANSWER: decides, miss, ended, behind (a hit, but an\n"
+		"earlier rule decides), unknown (it asks for what was not given), perhaps (the\n"
+		"first hit behind such a one). --user before the verb is your own cudaenvd.",
+	.options = list_options,
 	.run = run_list,
 };
 

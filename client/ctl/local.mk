@@ -8,6 +8,7 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/ctl.c client/ctl/ctl.h \
 	client/ctl/diff.c \
 	client/ctl/exec.c \
+	client/ctl/execblock.c client/ctl/execblock.h \
 	client/ctl/expect.c client/ctl/expect.h \
 	client/ctl/export.c client/ctl/export.h \
 	client/ctl/export-plain.c \
@@ -46,15 +47,22 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/pyshow.c client/ctl/pyshow.h \
 	client/ctl/pytrust.c client/ctl/pytrust.h \
 	client/ctl/pywork.c client/ctl/pywork.h \
+	client/ctl/release.c \
+	client/ctl/report.c client/ctl/report.h \
+	client/ctl/rules.c client/ctl/rules.h \
 	client/ctl/show.c \
 	client/ctl/slurp.c client/ctl/slurp.h \
 	client/ctl/stays.c client/ctl/stays.h \
 	client/ctl/started.c client/ctl/started.h \
 	client/ctl/status.c \
+	client/ctl/subject.c client/ctl/subject.h \
 	client/ctl/table.c client/ctl/table.h \
 	client/ctl/text.c client/ctl/text.h \
 	client/ctl/unitfiles.c client/ctl/unitfiles.h \
 	client/ctl/use.c \
+	client/ctl/why.c client/ctl/why.h \
+	client/ctl/why-judge.c \
+	client/ctl/why-print.c \
 	client/ctl/workers.c client/ctl/workers.h \
 	client/ctl/worklist.c
 client_ctl_libctl_la_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(JSON_CFLAGS)
@@ -72,11 +80,13 @@ dist_zshcompletion_DATA = client/ctl/completion/_cudaenvctl
 fishcompletiondir = $(datadir)/fish/vendor_completions.d
 dist_fishcompletion_DATA = client/ctl/completion/cudaenvctl.fish
 
-LIBCTL_TESTS = tests/unit/test-control tests/unit/test-holders tests/unit/test-started tests/unit/test-table tests/unit/test-text
+LIBCTL_TESTS = tests/unit/test-control tests/unit/test-execblock tests/unit/test-holders tests/unit/test-started tests/unit/test-table tests/unit/test-text
 check_PROGRAMS += $(LIBCTL_TESTS)
 TESTS += $(LIBCTL_TESTS)
 tests_unit_test_control_SOURCES = tests/unit/test-control.c tests/unit/test.h
 tests_unit_test_control_LDADD = client/ctl/libctl.la
+tests_unit_test_execblock_SOURCES = tests/unit/test-execblock.c tests/unit/test.h
+tests_unit_test_execblock_LDADD = client/ctl/libctl.la
 tests_unit_test_started_SOURCES = tests/unit/test-started.c tests/unit/test.h
 tests_unit_test_started_LDADD = client/ctl/libctl.la
 tests_unit_test_table_SOURCES = tests/unit/test-table.c tests/unit/test.h

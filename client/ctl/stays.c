@@ -5,6 +5,7 @@
 
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/table.h"
+#include "client/ctl/text.h"
 #include "common/util.h"
 
 int stays_find(struct ctl *ctl, struct stays *ret)
@@ -78,24 +79,28 @@ struct json_object *stays_json(const struct stays *s)
 	return list;
 }
 
-static void print_way_out(const struct worker_job *job, const char *unit)
+void stays_way_out(FILE *f, const struct worker_job *job, const char *unit)
 {
+	_cleanup_(freep) char *escaped = NULL;
 	char comm[PLACE_COMM_SIZE];
 
 	if (unit && job->parts.kind == JOB_UNIT) {
-		printf("systemctl restart ");
-		print_escaped(unit);
+		escaped = text_escape(unit, strlen(unit));
+		fprintf(f, "systemctl restart %s", escaped ? escaped : "it");
 	} else if (job->parts.kind == JOB_SLURM || job->parts.kind == JOB_CONTAINER) {
-		printf("start the %s again", job_kind_name(job->parts.kind));
+		fprintf(f, "start the %s again", job_kind_name(job->parts.kind));
+	} else if (job->parts.digest[0]) {
+		/* Below a root that has a job of its own: exec, or a launcher with a token. */
+		fprintf(f, "end these and start them again");
 	} else if (job->root_pid > 0 && place_is_above(job->root_pid)) {
-		printf("open a new shell, this one is part of it");
+		fprintf(f, "open a new shell, this one is part of it");
 	} else if (job->root_pid > 0) {
 		place_comm(job->root_pid, comm);
-		printf("end ");
-		print_escaped(comm[0] ? comm : "it");
-		printf(" (process %d) and start it again", (int)job->root_pid);
+		escaped = text_escape(comm, strlen(comm));
+		fprintf(f, "end %s (process %d) and start it again",
+			escaped && escaped[0] ? escaped : "it", (int)job->root_pid);
 	} else {
-		printf("end these and start them again");
+		fprintf(f, "end these and start them again");
 	}
 }
 
@@ -116,7 +121,7 @@ static void print_job(const struct stays *s, const struct worker_job *job, const
 		separator = " ";
 	}
 	printf(": ");
-	print_way_out(job, workers_job_unit(w, job));
+	stays_way_out(stdout, job, workers_job_unit(w, job));
 	printf("\n");
 }
 

@@ -6,6 +6,8 @@
  * would get, and how each is moved. For use, rollback and on.
  */
 
+#include <stdio.h>
+
 #include "client/ctl/place.h"
 #include "client/ctl/workers.h"
 
@@ -32,3 +34,6 @@ void stays_done(struct stays *s);
 struct json_object *stays_json(const struct stays *s);
 /* The same for people, and our own job; nothing where nobody stays. */
 void stays_print(const struct stays *s);
+
+/* How JOB, of UNIT or NULL, is started again: words without a capital letter and a full stop. */
+void stays_way_out(FILE *f, const struct worker_job *job, const char *unit);

@@ -13,11 +13,11 @@
 #include <limits.h>
 #include <sys/stat.h>
 
+#include "client/ctl/subject.h"
 #include "client/ctl/table.h"
 #include "common/util.h"
 
 #define CMDLINE_MAX 4096
-#define GROUPS_MAX  256
 #define CHAIN_MAX   JOB_DEPTH_MAX
 
 struct scan {
@@ -211,8 +211,10 @@ static void find_forked(struct scan *s)
 		struct worker *w = &s->out->items[i];
 		const struct worker *parent = w->registered ? NULL : forked_off(s, w);
 
-		if (parent && parent->key)
-			w->key = strdup(parent->key);
+		if (!parent || !parent->key)
+			continue;
+		w->key = strdup(parent->key);
+		w->forked_off = parent->pid;
 	}
 }
 
@@ -244,58 +246,19 @@ static void find_started(const struct scan *s, struct worker *w)
 		w->started = STARTED_MAIN;
 }
 
-/* Effective and supplementary groups from status. */
-static size_t read_groups(const struct scan *s, pid_t pid, gid_t *ret, size_t size)
-{
-	char buf[8192], *line, *end;
-	size_t n = 0;
-
-	if (read_file(s->proc_fd, pid, "status", buf, sizeof buf) <= 0)
-		return 0;
-	line = strstr(buf, "\nGid:");
-	if (line) {
-		(void)strtoul(line + STRLEN("\nGid:"), &end, 10); /* the real one */
-		ret[n++] = (gid_t)strtoul(end, NULL, 10);
-	}
-	line = strstr(buf, "\nGroups:");
-	if (!line)
-		return n;
-	line += STRLEN("\nGroups:");
-	while (n < size) {
-		line += strspn(line, " \t");
-		if (!isdigit((unsigned char)*line))
-			break;
-		ret[n++] = (gid_t)strtoul(line, &line, 10);
-	}
-	return n;
-}
-
 static void find_unit_and_stale(const struct scan *s, struct worker *w)
 {
 	const struct assign *assign = s->published->assign;
-	struct job_source source = {
-		.proc_fd = s->proc_fd,
-		.cgroup_fd = s->cgroup_fd,
-		.rt = &s->published->runtime,
-		.assign = assign,
-		.same_pidns = w->pidns == s->own_pidns,
-	};
-	struct job_subject subject = {.pid = w->pid, .uid = w->uid, .pidns = w->pidns};
-	struct assign_subject match = {.uid = w->uid, .exe = w->exe};
-	struct job_facts facts = {0};
-	gid_t groups[GROUPS_MAX];
+	const struct subject_source source = {s->published, s->proc_fd, s->cgroup_fd, s->own_pidns};
+	_cleanup_(subject_done) struct subject subject;
 	const char *rule, *now;
 
-	job_place(&source, &subject, &facts);
-	if (facts.unit[0])
-		w->unit = strdup(facts.unit);
+	subject_of(&source, w, &subject);
+	if (subject.unit[0])
+		w->unit = strdup(subject.unit);
 	if (!assign || !w->pin_known)
 		return;
-	match.gids = groups;
-	match.n_gids = read_groups(s, w->pid, groups, ARRAY_SIZE(groups));
-	match.unit = facts.unit[0] ? facts.unit : NULL;
-	match.cgroup = facts.cgroup[0] ? facts.cgroup : NULL;
-	now = assign->mode == MODE_ON ? assign_choose(assign, &match, &rule) : "";
+	now = assign->mode == MODE_ON ? assign_choose(assign, &subject.match, &rule) : "";
 	w->stale = streq(now, w->snapshot) ? TRI_NO : TRI_YES;
 }
 
@@ -431,7 +394,7 @@ static void count_members(struct workers *out)
 	out->n_jobs = kept;
 }
 
-static void worker_clear(struct worker *w)
+void worker_done(struct worker *w)
 {
 	free(w->exe);
 	free(w->unit);
@@ -447,9 +410,32 @@ static void keep_listed(const struct scan *s)
 		if (out->items[i].key && wanted(s, &out->items[i]))
 			out->items[kept++] = out->items[i];
 		else
-			worker_clear(&out->items[i]);
+			worker_done(&out->items[i]);
 	}
 	out->n = kept;
+}
+
+int workers_look(const struct published *published, pid_t pid, struct worker *ret)
+{
+	_cleanup_(closep) int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_(closep) int cgroup_fd = open("/sys/fs/cgroup", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_(workers_done) struct workers out = {0};
+	struct scan s = {published, proc_fd, cgroup_fd, 0, WORKERS_EVERYONE, &out};
+	size_t allocated = 0;
+	struct stat st;
+	int r;
+
+	if (proc_fd < 0 || fstatat(proc_fd, "self/ns/pid", &st, 0) < 0)
+		return -ENOSYS;
+	s.own_pidns = st.st_ino;
+	r = add_process(&s, pid, &allocated);
+	if (r < 0 || out.n == 0)
+		return r < 0 ? r : -ESRCH;
+	out.items[0].exe = read_exe(proc_fd, pid);
+	find_unit_and_stale(&s, &out.items[0]);
+	*ret = out.items[0];
+	out.n = 0;
+	return 0;
 }
 
 int workers_collect(const struct published *published, uid_t viewer, struct workers *ret)
@@ -487,7 +473,7 @@ int workers_collect(const struct published *published, uid_t viewer, struct work
 void workers_done(struct workers *w)
 {
 	for (size_t i = 0; i < w->n; i++)
-		worker_clear(&w->items[i]);
+		worker_done(&w->items[i]);
 	free(w->items);
 	for (size_t i = 0; i < w->n_jobs; i++)
 		free(w->jobs[i].key);

@@ -25,6 +25,7 @@ struct worker {
 	char *unit;     /* NULL none */
 	char *key;      /* its job; NULL: not listed */
 	bool registered;
+	pid_t forked_off; /* not registered, but a fork of this registered one; 0: no */
 	enum started started;
 	bool pin_known;
 	char snapshot[DIGEST_SIZE]; /* "": nothing is set */
@@ -52,6 +53,10 @@ struct workers {
 /* VIEWER: whose processes are wanted, WORKERS_EVERYONE: all. 0 or negative errno. */
 int workers_collect(const struct published *published, uid_t viewer, struct workers *ret);
 void workers_done(struct workers *w);
+/* The process PID alone, whether it is listed or not, without a job. 0, -ESRCH, other negative
+ * errno. */
+int workers_look(const struct published *published, pid_t pid, struct worker *ret);
+void worker_done(struct worker *w);
 const struct worker_job *workers_job(const struct workers *w, const char *key);
 /* Has JOB a process that is stale? */
 bool workers_job_stale(const struct workers *w, const struct worker_job *job);

@@ -43,8 +43,9 @@ class Row:
 ROWS = {
     "status": Row(good=["status"], bad=["test_ctl.py::test_status_when_nothing_is_in_use"], wrong=["status extra"],
                   dead=("status", 1, NOT_RUNNING)),
-    "list": Row(good=["list"], bad=["test_ctl.py::test_list_says_what_is_wrong"], wrong=["list extra"],
-                dead=("list", 3, NOT_RUNNING)),
+    "list": Row(good=["list", "list --why", "list --why --pid $SLEEP", "list --why --unit a.service --user root"],
+                bad=["test_ctl.py::test_list_says_what_is_wrong", "list --why --pid 999999999", "list --why --user no-such-user"],
+                wrong=["list extra", "list --pid 1", "list --why --pid x"], dead=("list", 3, NOT_RUNNING)),
     "show": Row(good=["show", "show pcie8"], bad=["show nothere", "show bad"], wrong=["show a b"], dead=("show", 3, NOT_RUNNING)),
     "diff": Row(good=["diff base", "diff $DIGEST base"], bad=["diff pcie8", "diff base pcie8", "diff nothere", "diff base bad"],
                 wrong=["diff", "diff a b c"], dead=("diff base", 0, "no variable differs")),
@@ -67,6 +68,11 @@ ROWS = {
                    dead=("history", 3, NOT_RUNNING)),
     "workers": Row(good=["workers", "workers --tree"], bad=["test_ctl.py::test_a_process_that_is_gone_is_not_listed"],
                    wrong=["workers extra", "workers --dry-run"], dead=("workers", 0, "sleep")),
+    # Status 0 only for a process that has all: $SLEEP was handed its variables.
+    "why": Row(good=["why $SLEEP", "why $SLEEP NCCL_DEBUG"], bad=["why 999999999", "why $SLEEP NCCL_NOT_THERE", "why 1"],
+               wrong=["why", "why x", "why 1 A B", "why 1 A=B"], dead=("why $SLEEP", 0, "OK: ")),
+    "release": Row(good=["release $SLEEP --dry-run", "release $SLEEP --reason why"], bad=["release nothere", "release nothere --dry-run"],
+                   wrong=["release", "release a b"], dead=("release $SLEEP", 3, NOT_RUNNING)),
     # Options end at the command; a command's own status is tested in test_ctl.py.
     "exec": Row(good=["exec --dry-run true", "exec --dry-run -p pcie8 -- true", "exec --dry-run -p $DIGEST true"],
                 bad=["exec -p nothere true", "exec -p bad true"], wrong=["exec", "exec -p", "exec -p base", "exec --json true"],
@@ -136,7 +142,7 @@ def test_help(verb):
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout.startswith(f"Usage: cudaenvctl {verb} ")
     for option in "--json", "--user", "--help":
-        assert f" {option} " in done.stdout
+        assert re.search(rf" {option}[ =]", done.stdout)
     assert ("--reason" in done.stdout) <= ("--dry-run" in done.stdout)
     assert run("help", verb).stdout == run(verb, "-h").stdout == done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
@@ -258,6 +264,7 @@ def dead():
     """Another one: killed with all its pieces, its files as they were."""
     r = Running()
     r.node.stop(signal.SIGKILL)
+    r.assign = (r.node.run / "assign").read_text()
     yield r
     r.close()
 
@@ -265,6 +272,9 @@ def dead():
 @pytest.mark.parametrize("verb", VERBS)
 def test_dead_daemon(dead, verb):
     line, status, text = ROWS[verb].dead
+    # off works there too: each verb finds the mode as it was.
+    (dead.node.run / "assign").unlink()
+    (dead.node.run / "assign").write_text(dead.assign)
     assert line.split()[0] == verb and status in (0, 1, 3)
     done = dead(line)
     assert done.returncode == status and text in done.stdout + done.stderr, (done.returncode, done.stdout, done.stderr)

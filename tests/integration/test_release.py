@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+"""release JOB: a running job gets another snapshot from its next start on; who may, and what a broker that is not there does."""
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+from conftest import CTL, SRC, wait_until
+from test_ctl import holder, program
+
+jsonschema = pytest.importorskip("jsonschema")
+USER = 12345
+SCHEMA = jsonschema.Draft7Validator(json.loads((SRC / "tests/schemas/release.json").read_text()))
+
+
+@pytest.fixture
+def two(node):
+    """A running node, mode on, with base in use, and other beside it."""
+    node.variables("base", NCCL_DEBUG="WARN")
+    node.variables("other", NCCL_DEBUG="INFO", NCCL_ALGO="Ring")
+    node.start()
+    node.ctl("use", "base")
+    node.ctl("on")
+    return node
+
+
+def release(node, *arguments, ok=0):
+    document = node.json("release", *arguments, ok=ok)
+    SCHEMA.validate(document)
+    return document
+
+
+def pin(node, key):
+    return os.readlink(node.run / "jobs" / key)
+
+
+def snapshot_of(node, pid):
+    return {w["pid"]: w["snapshot"] for w in node.json("workers")["processes"]}[pid]
+
+
+def variable(pid, name):
+    """What the process has now is not in its exec block; a child that starts below shows what it was handed and set."""
+    for entry in open(f"/proc/{pid}/environ", "rb").read().split(b"\0"):
+        if entry.startswith(name.encode() + b"="):
+            return entry.split(b"=", 1)[1].decode()
+    return None
+
+
+def test_the_next_process_gets_what_the_rules_give(two):
+    base = two.json("status")["digest"]
+    with program(two) as (main, start):
+        first = start("spawn")
+        key = two.json("workers")["jobs"][0]["id"]
+        two.ctl("use", "other")
+        other = two.json("status")["digest"]
+        dry = release(two, main, "--dry-run")
+        assert dry["dry_run"] and (dry["from"], dry["to"], dry["profile"]) == (base, other, "other")
+        assert dry["members"] == sorted([main, first]) and pin(two, key) == base
+        text = two.ctl("release", key, "--reason", "moved by hand")
+        assert text.stdout.startswith(f"Released job {key}: what starts in it from now on gets other {other[:12]}; these stay on base")
+        assert f"\n{first}\t" in text.stdout and "hang or die" in text.stderr
+        assert pin(two, key) == f"{other} {base}"
+        # A child is handed the old token and the old values; it is of the same job and has the new ones.
+        second = start("spawn")
+        assert {w["pid"]: w["job"] for w in two.json("workers")["processes"]}[second] == key
+        document = wait_until(lambda: (d := json.loads(two.ctl("why", second, "--json", ok=None).stdout))["report"] and d, "a report")
+        assert document["ok"] and document["report"]["snapshot"] == other
+        assert {v["name"]: v["reported"] for v in document["variables"]} == {"NCCL_DEBUG": "replaced", "NCCL_ALGO": "set"}
+        assert variable(second, "CUDAENV_SNAPSHOT") == base
+        entry = two.json("history")["entries"][-1]
+        assert {k: entry[k] for k in ("action", "scope", "from", "to", "profile", "reason")} == {
+            "action": "release", "scope": f"job {key}", "from": base, "to": other, "profile": "other", "reason": "moved by hand"}
+        # Once more changes nothing, and is not in the history.
+        again = release(two, main)
+        assert again["from"] == again["to"] == other and two.json("history")["entries"][-1]["time"] == entry["time"]
+        assert "nothing has changed" in two.ctl("release", main).stdout
+        # A rollback of the node is not one of the job.
+        two.ctl("rollback")
+        assert pin(two, key) == f"{other} {base}" and two.json("status")["digest"] == base
+        release(two, key[:-1])
+        assert pin(two, key) == f"{base} {other}"
+
+
+def test_a_restarted_broker_knows_it(two):
+    with program(two) as (main, start):
+        two.ctl("use", "other")
+        release(two, main)
+        other = two.json("status")["digest"]
+        os.kill(two.broker_pid(), signal.SIGKILL)
+        two.broker_pid()
+        assert snapshot_of(two, start("spawn")) == other
+
+
+def test_a_job_that_has_none(two):
+    two.ctl("observe")
+    with program(two) as (main, start):
+        two.ctl("on")
+        assert snapshot_of(two, start("spawn")) is None
+        document = release(two, main)
+        assert document["from"] is None and document["profile"] == "base"
+        assert snapshot_of(two, start("spawn")) == two.json("status")["digest"]
+        two.ctl("observe")
+        document = release(two, main)
+        assert document["to"] is None and snapshot_of(two, start("spawn")) is None
+
+
+def test_a_job_that_was_kept_as_it_was(two):
+    """It held a GPU library when the mode was turned on; none of its processes is registered."""
+    two.ctl("off")
+    with holder(two) as pid:
+        two.ctl("on")
+        why = json.loads(two.ctl("why", pid, "--json", ok=1).stdout)
+        assert "began without variables before the mode was on" in why["verdict"]
+        assert f"cudaenvctl release {why['job']}" in why["advice"]
+        document = release(two, why["job"])
+        assert pid in document["members"] and document["from"] is None and document["profile"] == "base"
+        assert pin(two, why["job"]) == document["to"]
+
+
+def test_bad_news(two):
+    with program(two) as (main, _), program(two) as (second, _):
+        for name in "tree-1-2-3-4", "nonsense", "1", "../jobs":
+            done = two.ctl("release", name, ok=1)
+            assert done.stdout == "" and f"there is no job {name}" in done.stderr
+        assert "2 jobs begin with tree-" in two.ctl("release", "tree-", ok=1).stderr
+        two.ctl("off")
+        assert "the mode is off" in two.ctl("release", main, ok=1).stderr
+        assert "the mode is off" in two.ctl("release", second, "--dry-run", ok=1).stderr
+    for arguments in [], ["a", "b"], ["a", "--reason"], ["a", "--nonsense"]:
+        done = two.ctl("release", *arguments, ok=2)
+        assert done.stdout == "" and done.stderr.count("\n") == 1
+    two.ctl("on")
+    with program(two) as (main, _):
+        done = two.ctl("release", main, "--reason", "x" * 1025, ok=2)
+        assert "a reason has at most 1024 bytes" in done.stderr
+
+
+def test_other_users(two):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    with program(two) as (main, _):
+        key = two.json("workers")["jobs"][0]["id"]
+        two.ctl("use", "other")
+        before = pin(two, key)
+        done = subprocess.run([CTL, "release", key], env=two.environ(), user=USER, group=USER, extra_groups=[], capture_output=True,
+                              text=True, timeout=60)
+        assert done.returncode == 1 and done.stdout == "" and "only root" in done.stderr
+        assert main and pin(two, key) == before
+
+
+# --- a manager or a broker that is not there
+
+
+def test_a_dead_manager(two):
+    with program(two) as (main, _):
+        two.stop(signal.SIGKILL)
+        done = two.ctl("release", main, ok=3)
+        assert done.stdout == "" and "cudaenvd is not running" in done.stderr
+
+
+def test_a_frozen_broker(two):
+    """An error in time, the manager answers others meanwhile, and what was refused does not happen later."""
+    with program(two) as (main, start):
+        key = two.json("workers")["jobs"][0]["id"]
+        two.ctl("use", "other")
+        before, entries = pin(two, key), two.json("history")["entries"]
+        broker = two.broker_pid()
+        os.kill(broker, signal.SIGSTOP)
+        try:
+            # The deadline is a second, an answer takes milliseconds: one of a few tries is quick enough.
+            for _ in range(5):
+                p = subprocess.Popen([CTL, "release", str(main)], env=two.environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                     text=True)
+                two.ctl("list")
+                quick = p.poll() is None
+                out, err = p.communicate(timeout=60)
+                assert p.returncode == 3 and out == "" and "the broker does not answer, nothing has changed" in err
+                if quick:
+                    break
+            assert quick, "the manager answered nobody while it waited"
+        finally:
+            os.kill(broker, signal.SIGCONT)
+        start("spawn")  # the broker has read all that was sent before
+        assert pin(two, key) == before and two.json("history")["entries"] == entries
+        assert release(two, main)["to"] == two.json("status")["digest"]
+
+
+def test_a_broker_that_is_away(two):
+    with program(two) as (main, _):
+        two.ctl("use", "other")
+        (two.run / "socket").rename(two.run / "away")
+        done = two.ctl("release", main, ok=3)
+        assert done.stdout == "" and "the broker is not running" in done.stderr
