@@ -203,7 +203,11 @@ static void judge_pin(struct adopt *a, const char *name)
 	parsed.slot = 0;
 	job_key_format(&parsed, key);
 	r = registry_job_make(a->registry, key, &j);
-	if (r < 0)
+	/* Beyond a user's share it is not kept for them: names without end for one process that
+	 * lives would leave no room for the pins of others. */
+	if (r == -EDQUOT && !is_ours(a, owner))
+		remove_name(a, a->rt->jobs_fd, name);
+	else if (r < 0)
 		a->again = true;
 }
 

@@ -308,6 +308,42 @@ TEST(limit)
 	node_done(&n);
 }
 
+/* A user's pins beyond their share are not kept: with one process there are names without end. The
+ * broker's own and root's are. */
+TEST(limit_of_pins)
+{
+	struct account_limits limits = account_limits_default;
+	char key[JOB_KEY_SIZE], own[JOB_KEY_SIZE];
+	pid_t pid = spawn();
+	unsigned left = 0;
+	struct job_key k;
+	struct node n;
+
+	if (geteuid() != 0)
+		skip("gives files away");
+	node_init(&n, "on");
+	limits.user[ACCOUNT_JOBS] = 3;
+	broker_done(&n.broker);
+	node_open(&n, &limits);
+	strcpy(own, key_of(&n, geteuid(), pid, start_of(pid)));
+	make_link(&n, "jobs", own, n.digest, geteuid());
+	check(job_key_parse(key_of(&n, OTHER_UID, pid, start_of(pid)), &k) == 0);
+	for (int i = 0; i < 8; i++) {
+		(void)snprintf(k.digest, sizeof k.digest, "%064x", i + 1);
+		job_key_format(&k, key);
+		make_link(&n, "jobs", key, n.digest, OTHER_UID);
+	}
+	run_steps(&n, 1);
+	for (int i = 0; i < 8; i++) {
+		(void)snprintf(k.digest, sizeof k.digest, "%064x", i + 1);
+		job_key_format(&k, key);
+		left += has_pin(&n, key);
+	}
+	check(left == 3 && has_pin(&n, own) && adopt_complete(&n.broker.adopt));
+	end(pid);
+	node_done(&n);
+}
+
 /* Roots that cannot be watched are looked at. */
 TEST(root_without_watch)
 {
