@@ -185,104 +185,146 @@ static const struct shell fish = {
 
 /* --- both */
 
-/* The next element at *P of a list: its size, 0 at the end. Empty ones are passed over. */
-static size_t next_element(const char **p)
-{
-	*p += strspn(*p, ":");
-	return strcspn(*p, ":");
-}
-
-/* Did the list have that element before? */
-static bool seen_before(const char *list, const char *element, size_t n)
-{
-	const char *p = list;
-	size_t size;
-
-	for (; (size = next_element(&p)) > 0 && p < element; p += size)
-		if (size == n && memcmp(p, element, n) == 0)
-			return true;
-	return false;
-}
-
-static void put_reversed(FILE *f, const struct shell *sh, const struct snapshot_entry *e)
-{
-	size_t size = strlen(e->value);
-
-	while (size > 0) {
-		size_t n = 0;
-
-		while (n < size && e->value[size - n - 1] != ':')
-			n++;
-		size -= n;
-		if (n > 0 && !seen_before(e->value, e->value + size, n))
-			sh->add(f, sh, e->name, e->value + size, n, true);
-		size -= size > 0;
-	}
-}
-
-/* The elements of a list that is prepended are put one by one, so the last comes first. */
-static void put_list(FILE *f, const struct shell *sh, const struct snapshot_entry *e)
-{
-	const char *p = e->value;
+/* An element of a list; n is 0 where it stood there before. */
+struct element {
+	const char *start;
 	size_t n;
+};
 
-	if (e->rule != SNAPSHOT_APPEND) {
-		put_reversed(f, sh, e);
-		return;
-	}
-	for (; (n = next_element(&p)) > 0; p += n)
-		if (!seen_before(e->value, p, n))
-			sh->add(f, sh, e->name, p, n, false);
+static int compare_elements(const void *pa, const void *pb)
+{
+	const struct element *a = *(struct element *const *)pa, *b = *(struct element *const *)pb;
+	int r;
+
+	if (a->n != b->n)
+		return a->n < b->n ? -1 : 1;
+	r = memcmp(a->start, b->start, a->n);
+	return r != 0 ? r : (a > b) - (a < b);
 }
 
-/* The group that begins with the entry FIRST. */
-static void put_group(FILE *f, const struct shell *sh, const struct snapshot *s, size_t first)
+/* Elements that stood there before, in a list of thousands. */
+static int drop_repeated(struct element *elements, size_t n)
 {
-	bool toolkit = export_in_toolkit(&s->entries[first]), any = false;
+	_cleanup_(freep) struct element **sorted = calloc(n + 1, sizeof *sorted);
+	size_t kept = 0;
+
+	if (!sorted)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = &elements[i];
+	if (n > 1)
+		qsort(sorted, n, sizeof *sorted, compare_elements);
+	for (size_t i = 1; i < n; i++) {
+		if (sorted[kept]->n == sorted[i]->n &&
+		    memcmp(sorted[kept]->start, sorted[i]->start, sorted[i]->n) == 0)
+			sorted[i]->n = 0;
+		else
+			kept = i;
+	}
+	return 0;
+}
+
+/* Elements are put one by one, so of those that go before the last comes first. */
+static int put_list(FILE *f, const struct shell *sh, const struct snapshot_entry *e)
+{
+	_cleanup_(freep) struct element *elements = calloc(strlen(e->value) + 1, sizeof *elements);
+	bool before = e->rule != SNAPSHOT_APPEND;
+	size_t n = 0;
+
+	if (!elements)
+		return -ENOMEM;
+	for (const char *p = e->value; *(p += strspn(p, ":")); p += elements[n++].n)
+		elements[n] = (struct element){p, strcspn(p, ":")};
+	if (drop_repeated(elements, n) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		const struct element *element = &elements[before ? n - 1 - i : i];
+
+		if (element->n > 0)
+			sh->add(f, sh, e->name, element->start, element->n, before);
+	}
+	return 0;
+}
+
+/* The conditions of the N MEMBERS of a group. */
+static void put_conditions(FILE *f, const struct shell *sh, const struct snapshot *s,
+			   const struct snapshot_entry *const *members, size_t n)
+{
+	bool toolkit = export_in_toolkit(members[0]), any = false;
 
 	fputs(sh->begin, f);
 	if (toolkit && s->toolkit_root) {
 		sh->root(f, sh, s->toolkit_root);
 		any = true;
 	}
-	for (size_t i = first; i < s->n_entries && !(toolkit && s->toolkit_force); i++) {
-		if (!export_same_group(&s->entries[first], &s->entries[i]) ||
-		    export_is_list(&s->entries[i]))
+	for (size_t i = 0; i < n && !(toolkit && s->toolkit_force); i++) {
+		if (export_is_list(members[i]))
 			continue;
 		fputs(any ? sh->and : "", f);
-		sh->fits(f, sh, &s->entries[i]);
+		sh->fits(f, sh, members[i]);
 		any = true;
 	}
 	fprintf(f, "%s%s", any ? "" : sh->always, sh->then);
-	for (size_t i = first; i < s->n_entries; i++) {
-		const struct snapshot_entry *e = &s->entries[i];
+}
 
-		if (!export_same_group(&s->entries[first], e))
-			continue;
-		if (!export_is_list(e)) {
-			sh->set(f, sh, e);
+static int put_group(FILE *f, const struct shell *sh, const struct snapshot *s,
+		     const struct snapshot_entry *const *members, size_t n)
+{
+	int r = 0;
+
+	put_conditions(f, sh, s, members, n);
+	for (size_t i = 0; i < n && r == 0; i++) {
+		if (!export_is_list(members[i])) {
+			sh->set(f, sh, members[i]);
 			continue;
 		}
 		fputs(sh->not_root, f);
-		put_list(f, sh, e);
+		r = put_list(f, sh, members[i]);
 		fputs(sh->end_not_root, f);
 	}
 	fputs(sh->end, f);
+	return r;
 }
 
-/* Is there no entry of its group before? */
-static bool first_of_group(const struct snapshot *s, size_t i)
+static int compare_groups(const void *pa, const void *pb)
 {
-	for (size_t j = 0; j < i; j++)
-		if (export_same_group(&s->entries[j], &s->entries[i]))
-			return false;
-	return true;
+	const struct snapshot_entry *a = *(const struct snapshot_entry *const *)pa;
+	const struct snapshot_entry *b = *(const struct snapshot_entry *const *)pb;
+	int r = strcmp(a->group, b->group);
+
+	return r != 0 ? r : (a > b) - (a < b);
 }
 
-static void put_rule(FILE *f, const struct shell *sh, const struct snapshot *s,
-		     enum snapshot_rule rule)
+static int put_groups(FILE *f, const struct shell *sh, const struct snapshot *s)
 {
-	for (size_t i = 0; i < s->n_entries; i++) {
+	_cleanup_(freep) const struct snapshot_entry **members =
+		calloc(s->n_entries + 1, sizeof *members);
+	size_t n = 0;
+	int r = 0;
+
+	if (!members)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n_entries; i++)
+		if (s->entries[i].rule == SNAPSHOT_TOGETHER)
+			members[n++] = &s->entries[i];
+	if (n > 1)
+		qsort(members, n, sizeof *members, compare_groups);
+	for (size_t i = 0, k; i < n && r == 0; i += k) {
+		for (k = 1; i + k < n && export_same_group(members[i], members[i + k]); k++)
+			;
+		r = put_group(f, sh, s, members + i, k);
+	}
+	return r;
+}
+
+static int put_rule(FILE *f, const struct shell *sh, const struct snapshot *s,
+		    enum snapshot_rule rule)
+{
+	int r = 0;
+
+	if (rule == SNAPSHOT_TOGETHER)
+		return put_groups(f, sh, s);
+	for (size_t i = 0; i < s->n_entries && r == 0; i++) {
 		const struct snapshot_entry *e = &s->entries[i];
 
 		if (e->rule != rule)
@@ -293,11 +335,10 @@ static void put_rule(FILE *f, const struct shell *sh, const struct snapshot *s,
 			sh->set(f, sh, e);
 		else if (rule == SNAPSHOT_UNSET)
 			sh->unset(f, e);
-		else if (rule != SNAPSHOT_TOGETHER)
-			put_list(f, sh, e);
-		else if (first_of_group(s, i))
-			put_group(f, sh, s, i);
+		else
+			r = put_list(f, sh, e);
 	}
+	return r;
 }
 
 static int put_all(FILE *f, const struct shell *sh, const struct snapshot *s)
@@ -306,11 +347,12 @@ static int put_all(FILE *f, const struct shell *sh, const struct snapshot *s)
 	static const enum snapshot_rule order[] = {SNAPSHOT_DEFAULT,  SNAPSHOT_FORCE,
 						   SNAPSHOT_UNSET,    SNAPSHOT_PREPEND,
 						   SNAPSHOT_TOGETHER, SNAPSHOT_APPEND};
+	int r = 0;
 
 	fprintf(f, "# cudaenv profile %s, snapshot %s\n", s->profile, s->digest);
-	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
-		put_rule(f, sh, s, order[i]);
-	return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(order) && r == 0; i++)
+		r = put_rule(f, sh, s, order[i]);
+	return r;
 }
 
 int export_sh(FILE *f, const struct export *x)

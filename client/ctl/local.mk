@@ -123,3 +123,7 @@ tests_fuzz_fuzz_import_shell_SOURCES = tests/fuzz/fuzz-import-shell.c tests/fuzz
 tests_fuzz_fuzz_import_shell_LDADD = client/ctl/libctl.la $(LIB_FUZZING_ENGINE)
 tests_fuzz_fuzz_import_unit_SOURCES = tests/fuzz/fuzz-import-unit.c tests/fuzz/import.h $(REPLAY)
 tests_fuzz_fuzz_import_unit_LDADD = client/ctl/libctl.la $(LIB_FUZZING_ENGINE)
+FUZZERS += tests/fuzz/fuzz-export
+tests_fuzz_fuzz_export_SOURCES = tests/fuzz/fuzz-export.c $(REPLAY)
+tests_fuzz_fuzz_export_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
+tests_fuzz_fuzz_export_LDADD = client/ctl/libctl.la $(LIB_FUZZING_ENGINE)

@@ -372,7 +372,8 @@ static int list_stored(struct state *s, struct stored **ret, size_t *ret_n)
 		strcpy(items[n].digest, e->d_name);
 		items[n++].mtime = st.st_mtim;
 	}
-	qsort(items, n, sizeof(*items), by_age);
+	if (n > 1)
+		qsort(items, n, sizeof(*items), by_age);
 	*ret = TAKE_PTR(items);
 	*ret_n = n;
 	return 0;

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: MIT
 """check --expect: is this snapshot, or rank digest, what new jobs get here, in mode on? One line, with the daemon dead too."""
+import json
 import signal
+import subprocess
+import time
 
 import pytest
+from conftest import CTL, clean_environ
+from published import Published
 
 
 @pytest.fixture
@@ -83,3 +88,23 @@ def test_wrong_usage(node, arguments):
 
 def test_nothing_published(node):
     assert "cudaenvd has not run" in node.ctl("check", "--expect", "0" * 64, ok=3).stderr
+
+
+@pytest.mark.parametrize("seconds", [3600, -1, None])
+def test_an_override_of_the_whole_node(tmp_path, seconds):
+    """A rule without conditions stands for the default until it ends; expect, export and diff go by it."""
+    tmp_path.chmod(0o755)
+    published = Published(tmp_path / "run")
+    below, above = published.variables({"A": "below"}, "below"), published.variables({"A": "above"}, "above")
+    other = published.variables({"A": "other"}, "other")
+    until = [] if seconds is None else [f"until {int(time.time()) + seconds}"]
+    published.assign(below, rules=[f"rule one {other}", "when uid 4294967294", f"rule two {above}", *until])
+    now, then = (below, above) if seconds == -1 else (above, below)
+
+    def ctl(*arguments):
+        return subprocess.run([CTL, *arguments], env=clean_environ(CUDAENV_RUNTIME_DIR=tmp_path / "run", XDG_CONFIG_HOME=tmp_path),
+                              capture_output=True, text=True, timeout=60)
+
+    assert [ctl("check", "--expect", d).returncode for d in (now, then, other)] == [0, 1, 1]
+    assert json.loads(ctl("export", "--format", "json").stdout) == {"A": "below" if seconds == -1 else "above"}
+    assert json.loads(ctl("diff", then, "--json").stdout)["from"]["digest"] == now

@@ -94,8 +94,6 @@ class Tree:
 
 @pytest.fixture
 def tree(tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run").rmdir()
     return Tree(tmp_path)
 
 
@@ -589,6 +587,14 @@ def test_bad_news(node):
     assert done.stdout == "" and "damaged" in done.stderr
     subprocess.run(["rm", "-r", node.run], check=True)
     assert "nothing is published" in node.ctl("export", "--format", "sh", ok=3).stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone takes no such snapshot")
+def test_root_takes_none_that_others_could_change(tree):
+    digest = tree.published.snapshot(snapshot_text(["default CUDA_HOME=/tmp/x"]).replace("scope any", "scope user"))
+    for arguments in ["export", "-p", digest, "--format", "sh"], ["exec", "-p", digest, "--dry-run", "true"]:
+        done = subprocess.run([CTL, *arguments], env=tree.env, capture_output=True, timeout=60)
+        assert done.returncode == 1 and done.stdout == b"" and b"root takes no snapshot" in done.stderr
 
 
 def test_a_full_disk(pcie8):
