@@ -20,7 +20,7 @@ static const struct verb *const verbs[] = {
 	&verb_status,  &verb_list,    &verb_show,   &verb_diff,    &verb_check,
 	&verb_on,      &verb_observe, &verb_off,    &verb_use,     &verb_rollback,
 	&verb_history, &verb_workers, &verb_why,    &verb_release, &verb_exec,
-	&verb_export,  &verb_import,  &verb_python, &verb_help,
+	&verb_export,  &verb_import,  &verb_python, &verb_doctor,  &verb_help,
 };
 
 static void _printf_(2, 0) print_line(const char *prefix, const char *format, va_list ap)

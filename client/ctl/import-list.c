@@ -21,6 +21,8 @@ void import_done(struct import *im)
 	}
 	for (size_t i = 0; i < im->n_files; i++)
 		free(im->files[i]);
+	for (size_t i = 0; i < im->n_refers; i++)
+		free(im->refers[i]);
 	free(im->items);
 	free(im->notes);
 	free(im->files);
@@ -258,4 +260,12 @@ int import_forget(struct import *im, unsigned line)
 		item->file = NULL;
 	}
 	return r;
+}
+
+int import_refer(struct import *im, const char *path)
+{
+	if (im->n_refers == IMPORT_REFERS_MAX)
+		return 0;
+	im->refers[im->n_refers] = strdup(path);
+	return im->refers[im->n_refers] ? (void)im->n_refers++, 0 : -ENOMEM;
 }

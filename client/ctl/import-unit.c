@@ -208,6 +208,17 @@ static int read_pass(struct import *im, unsigned line, const char *value)
 	return r == -EBADMSG ? 0 : r;
 }
 
+/* Of one that systemd does not have to expand the name is kept. */
+static int read_file_name(struct import *im, unsigned line, const char *value)
+{
+	const char *path = value[0] == '-' ? value + 1 : value;
+
+	if (path[0] == '/' && !strpbrk(path, "%*?[") && import_refer(im, path) < 0)
+		return -ENOMEM;
+	return import_note(im, line, NULL,
+			   "EnvironmentFile= is not followed: import that file with --from env");
+}
+
 static int read_key(struct import *im, unsigned line, const char *key, const char *value)
 {
 	if (streq(key, "Environment") || streq(key, "DefaultEnvironment") ||
@@ -217,11 +228,7 @@ static int read_key(struct import *im, unsigned line, const char *key, const cha
 		return read_unset(im, line, value);
 	if (streq(key, "PassEnvironment"))
 		return read_pass(im, line, value);
-	if (streq(key, "EnvironmentFile") && *value)
-		return import_note(im, line, NULL,
-				   "EnvironmentFile= is not followed: import that file with "
-				   "--from env");
-	return 0;
+	return streq(key, "EnvironmentFile") && *value ? read_file_name(im, line, value) : 0;
 }
 
 static bool section_has_environment(const char *name)

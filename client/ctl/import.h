@@ -59,7 +59,8 @@ struct import_note {
 	char *reason;
 };
 
-#define IMPORT_BUCKETS 1024
+#define IMPORT_BUCKETS    1024
+#define IMPORT_REFERS_MAX 32
 
 struct import {
 	struct import_item *items; /* in the order of their first appearance */
@@ -69,6 +70,8 @@ struct import {
 	size_t more_notes;
 	char **files;
 	size_t n_files;
+	char *refers[IMPORT_REFERS_MAX]; /* files that it names as more of the same */
+	size_t n_refers;
 	const char *file;                 /* being read */
 	bool assignments_force;           /* as in a program that runs in the process itself */
 	unsigned buckets[IMPORT_BUCKETS]; /* index + 1 */
@@ -100,7 +103,9 @@ int import_forget(struct import *im, unsigned line);
 int import_note(struct import *im, unsigned line, const char *name, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* The same at the place of ITEM. */
+/* Another file (of kind env) belongs to it; not read here. */
+int import_refer(struct import *im, const char *path);
+/* The same as import_note() at the place of ITEM. */
 int import_note_item(struct import *im, const struct import_item *item, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -2,11 +2,17 @@
 noinst_LTLIBRARIES += client/ctl/libctl.la
 client_ctl_libctl_la_SOURCES = \
 	client/ctl/check.c \
+	client/ctl/child.c client/ctl/child.h \
 	client/ctl/compare.c client/ctl/compare.h \
 	client/ctl/complete.c \
 	client/ctl/control.c client/ctl/control.h \
 	client/ctl/ctl.c client/ctl/ctl.h \
 	client/ctl/diff.c \
+	client/ctl/doctor-daemon.c \
+	client/ctl/doctor-install.c \
+	client/ctl/doctor-python.c \
+	client/ctl/doctor-setters.c \
+	client/ctl/doctor.c client/ctl/doctor.h \
 	client/ctl/exec.c \
 	client/ctl/execblock.c client/ctl/execblock.h \
 	client/ctl/expect.c client/ctl/expect.h \
@@ -50,6 +56,7 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/release.c \
 	client/ctl/report.c client/ctl/report.h \
 	client/ctl/rules.c client/ctl/rules.h \
+	client/ctl/reach.c client/ctl/reach.h \
 	client/ctl/show.c \
 	client/ctl/slurp.c client/ctl/slurp.h \
 	client/ctl/stays.c client/ctl/stays.h \
@@ -101,7 +108,8 @@ tests_fuzz_fuzz_ctl_SOURCES = tests/fuzz/fuzz-ctl.c $(REPLAY)
 tests_fuzz_fuzz_ctl_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
 tests_fuzz_fuzz_ctl_LDADD = client/ctl/libctl.la $(LIB_FUZZING_ENGINE)
 
-IMPORT_TESTS = tests/unit/test-import tests/unit/test-import-profile tests/unit/test-import-python
+IMPORT_TESTS = tests/unit/test-import tests/unit/test-import-profile \
+	tests/unit/test-import-python tests/unit/test-unitfiles
 check_PROGRAMS += $(IMPORT_TESTS)
 TESTS += $(IMPORT_TESTS)
 tests_unit_test_import_SOURCES = tests/unit/test-import.c tests/unit/import-show.h tests/unit/test.h
@@ -110,6 +118,8 @@ tests_unit_test_import_profile_SOURCES = tests/unit/test-import-profile.c tests/
 tests_unit_test_import_profile_LDADD = client/ctl/libctl.la
 tests_unit_test_import_python_SOURCES = tests/unit/test-import-python.c tests/unit/import-show.h tests/unit/test.h
 tests_unit_test_import_python_LDADD = client/ctl/libctl.la
+tests_unit_test_unitfiles_SOURCES = tests/unit/test-unitfiles.c tests/unit/temp.h tests/unit/test.h
+tests_unit_test_unitfiles_LDADD = client/ctl/libctl.la
 
 FUZZERS += tests/fuzz/fuzz-import-env tests/fuzz/fuzz-import-nccl-conf tests/fuzz/fuzz-import-python \
 	tests/fuzz/fuzz-import-shell tests/fuzz/fuzz-import-unit

@@ -6,13 +6,16 @@
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 
 #include "common/util.h"
 
 int slurp_open(int root_fd, const char *path, int flags)
 {
+	/* With O_PATH nothing is opened that could wait, and openat2(2) takes no other flags. */
+	int more = flags & O_PATH ? O_CLOEXEC : O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 	struct open_how how = {
-		.flags = (unsigned)flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+		.flags = (unsigned)(flags | more),
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
 	long fd;
@@ -67,12 +70,23 @@ int slurp(int root_fd, const char *path, size_t max, char **ret, size_t *ret_siz
 		return fd;
 	if (fstat(fd, &st) < 0)
 		return -errno;
+	if (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3))
+		return slurp_fd(fd, max, ret, ret_size);
 	if (!S_ISREG(st.st_mode))
 		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
 	/* Files of /proc say 0. */
 	if (st.st_size > 0 && (size_t)st.st_size > max)
 		return -EFBIG;
 	return slurp_fd(fd, max, ret, ret_size);
+}
+
+bool slurp_masked(int root_fd, const char *path)
+{
+	_cleanup_(closep) int fd = slurp_open(root_fd, path, O_PATH | O_NOFOLLOW);
+	char text[sizeof "/dev/null"];
+
+	return fd >= 0 && readlinkat(fd, "", text, sizeof text) == (ssize_t)sizeof text - 1 &&
+	       memcmp(text, "/dev/null", sizeof text - 1) == 0;
 }
 
 const char *slurp_error(int r)

@@ -3,10 +3,11 @@
 
 /*
  * Whole files of unknown origin, read without harm: regular ones only, at most so many bytes, never
- * waiting at a FIFO or a device. Below a root directory (that of an image) every link is followed
- * inside it.
+ * waiting at a FIFO or a device; /dev/null, by which systemd masks files, is an empty one. Below a
+ * root directory (that of an image) every link is followed inside it.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define SLURP_ROOT_HERE (-1)
@@ -20,6 +21,10 @@ int slurp_fd(int fd, size_t max, char **ret, size_t *ret_size);
 
 /* Opens PATH as slurp() does, with these flags of open(2); a descriptor or negative errno. */
 int slurp_open(int root_fd, const char *path, int flags);
+
+/* Is PATH a link to /dev/null, by which systemd and cudaenv mask? (An image need not have that
+ * device.) */
+bool slurp_masked(int root_fd, const char *path);
 
 /* What strerror() does not say well of these. */
 const char *slurp_error(int r);

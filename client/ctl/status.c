@@ -7,19 +7,15 @@
 #include "config.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <time.h>
 
 #include "client/ctl/control.h"
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/missing.h"
+#include "client/ctl/reach.h"
 #include "client/ctl/table.h"
 #include "client/ctl/workers.h"
 #include "common/util.h"
-
-#define PING_USEC ((uint64_t)2000 * 1000)
-
-enum manager_state { MANAGER_RUNNING, MANAGER_SILENT, MANAGER_DEAD, MANAGER_UNSEEN };
 
 struct status {
 	struct published published;
@@ -41,42 +37,6 @@ static void status_done(struct status *s)
 {
 	published_done(&s->published);
 	free(s->verdict);
-}
-
-/* Without the control socket's directory nothing can be told: a container has only the published
- * tree. */
-static bool control_is_here(const char *control)
-{
-	_cleanup_(freep) char *directory = strdup(control);
-	char *slash = directory ? strrchr(directory, '/') : NULL;
-
-	if (slash)
-		*slash = '\0';
-	return slash && access(directory, F_OK) == 0;
-}
-
-/* A manager that is gone is not called: systemd would start it, and a question must not do that.
- * Where none has run yet it may. */
-static void find_manager(const char *control, struct status *s)
-{
-	_cleanup_(control_result_done) struct control_result answer = {0};
-	pid_t pid = (pid_t)json_number(s->published.status, "manager_pid", 0);
-	int r;
-
-	s->manager_pid = pid;
-	s->manager =
-		s->published.status && !control_is_here(control) ? MANAGER_UNSEEN : MANAGER_DEAD;
-	if (s->manager == MANAGER_UNSEEN)
-		return;
-	if (pid > 0 && kill(pid, 0) < 0 && errno == ESRCH)
-		return;
-	r = control_ping(control, PING_USEC, &answer);
-	if (r == 0 || r == -EREMOTEIO)
-		s->manager = MANAGER_RUNNING;
-	else if (r == -ETIMEDOUT)
-		s->manager = MANAGER_SILENT;
-	else if (r != -ENOENT && r != -ECONNREFUSED && r != -ECONNRESET)
-		s->manager = MANAGER_UNSEEN;
 }
 
 static void find_since(struct status *s)
@@ -331,7 +291,7 @@ static int run_status(struct ctl *ctl, int argc, char *argv[])
 	if (!paths)
 		return CTL_FAILED;
 	(void)published_open(paths->runtime, &s.published);
-	find_manager(paths->control, &s);
+	s.manager = manager_reach(&s.published, paths->control, &s.manager_pid);
 	/* Again: a manager that has just been started has published something else. */
 	published_done(&s.published);
 	s.published_error = published_open(paths->runtime, &s.published);

@@ -172,6 +172,8 @@ static int look(int root_fd, const char *path)
 	_cleanup_(closep) int fd = slurp_open(root_fd, path, O_PATH);
 	struct stat st;
 
+	if (slurp_masked(root_fd, path))
+		return -ERFKILL;
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -ENOENT;
 	if (S_ISCHR(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size == 0))

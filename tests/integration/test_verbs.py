@@ -85,6 +85,9 @@ ROWS = {
                   bad=["import 999999999", "import $DIR/nothere", "import $DIR", "import nothere.service"],
                   wrong=["import", "import a b", "import $SLEEP --from nonsense", "import $SLEEP --as .x", "import a --reason x"],
                   dead=("import $DIR/config/cudaenv/a.env", 0, "NCCL_DEBUG = WARN")),
+    "doctor": Row(good=["doctor --root $DIR/image"], bad=["test_doctor.py::test_daemons_that_are_dead_or_frozen"],
+                  wrong=["doctor extra", "doctor --root", "doctor --user --root /", "doctor --reason x"],
+                  dead=("doctor", 1, NOT_RUNNING)),
     "python": Row(good=["python install --dry-run --python $VENV", "python install --python $VENV", "python status --python $VENV",
                         "python remove --dry-run --python $VENV", "python remove --python $VENV", "python install",
                         "python install --all --dry-run", "python remove --all --dry-run"],
@@ -187,6 +190,7 @@ class Running:
         self.node.profile("pcie8", (SRC / "tests/data/profiles/pcie8.ini").read_text())
         self.node.profile("bad", "[env]\nA=b\nA=c\n")
         (self.node.config / "a.env").write_text("NCCL_DEBUG=WARN\n")
+        (self.node.root / "image").mkdir()
         self.venv = self.node.root / "venv"
         subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", self.venv], check=True, timeout=60)
         self.node.start()

@@ -202,7 +202,8 @@ TEST(large)
 		fprintf(f, "N%0*u=x\n", 500, i);
 	check(fclose(f) == 0);
 	make(IMPORT_ENV, false, text, size);
-	check(made.n_chosen > 100 && noted("TOO_LONG", "longer than") && strstr(made.text, "too large with it"));
+	check(made.n_chosen > 100 && noted("TOO_LONG", "longer than") &&
+	      strstr(made.text, "too large with it"));
 	check(strlen(at("V0")) > 100000 || at("V0")[0] == 'd');
 }
 
