@@ -274,8 +274,8 @@ static void put_place(struct making *m, const char *file, unsigned line)
 static void put_head(struct making *m)
 {
 	static const char *const rules[] = {
-		[IMPORT_PYTHON] = "setdefault has become [env], an assignment [env.force]: it "
-				  "replaces what a process has.",
+		[IMPORT_PYTHON] = ("setdefault has become [env], an assignment [env.force]: it "
+				   "replaces what a process has."),
 		[IMPORT_NCCL_CONF] = "A process's own value wins, as with the file.",
 		[IMPORT_UNIT] = "A process's own value wins; a job of the unit has none before.",
 		[IMPORT_SHELL] = "A process's own value wins, as one that is exported later does.",
