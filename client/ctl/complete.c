@@ -3,8 +3,8 @@
  * The hidden verb __complete, which the shells' completions call: the words after cudaenvctl, the
  * last of them the one under the cursor, maybe empty. It answers from the tables that the program
  * itself works by, so that no completion can fall behind: verbs, options, what an option or
- * argument takes as its placeholder says (PROFILE, FILE, DIR, EXE, VERB, COMMAND, a|b|c). One line
- * each:
+ * argument takes as its placeholder says (PROFILE, FILE, DIR, EXE, VERB, JOB, PID, COMMAND, a|b|c).
+ * One line each:
  *
  *   WORD<TAB>DESCRIPTION     may stand in place of the last word
  *   :file  :directory        so may names of files, of directories (behind --option= as well)
@@ -17,6 +17,7 @@
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/published.h"
 #include "client/ctl/text.h"
+#include "client/ctl/workers.h"
 #include "common/profile.h"
 #include "common/util.h"
 
@@ -103,6 +104,29 @@ static void put_profiles(const struct line *l, const char *prefix)
 	}
 }
 
+/* Jobs by their names, or their processes by number. */
+static void put_workers(const struct line *l, const char *prefix, bool jobs)
+{
+	_cleanup_(published_done) struct published p = PUBLISHED_NULL;
+	_cleanup_(workers_done) struct workers w = {0};
+	struct ctl *ctl = l->ctl;
+
+	if (!ctl->have_paths && paths_find(ctl->user, &ctl->paths) < 0)
+		return;
+	ctl->have_paths = true;
+	if (published_open(ctl->paths.runtime, &p) < 0 ||
+	    workers_collect(&p, geteuid() == 0 ? WORKERS_EVERYONE : geteuid(), &w) < 0)
+		return;
+	for (size_t i = 0; jobs && i < w.n_jobs; i++)
+		put_word(l, prefix, w.jobs[i].key, workers_job_unit(&w, &w.jobs[i]));
+	for (size_t i = 0; !jobs && i < w.n; i++) {
+		char pid[16];
+
+		(void)snprintf(pid, sizeof pid, "%d", (int)w.items[i].pid);
+		put_word(l, prefix, pid, w.items[i].exe);
+	}
+}
+
 /* "a|b|c" in small letters: these words themselves. */
 static bool are_words(const char *placeholder)
 {
@@ -138,6 +162,10 @@ static void put_taken(const struct line *l, const char *prefix, const char *plac
 		put_profiles(l, prefix);
 	if (names(placeholder, "VERB"))
 		put_verbs(l);
+	if (names(placeholder, "JOB"))
+		put_workers(l, prefix, true);
+	if (names(placeholder, "PID") && l->arguments == 0)
+		put_workers(l, prefix, false);
 	if (names(placeholder, "FILE") || names(placeholder, "EXE"))
 		puts(":file");
 	if (names(placeholder, "DIR"))
@@ -178,7 +206,7 @@ static void read_word(struct line *l, int i, const char *word)
 			l->command = i + 1;
 	} else if (!l->only_arguments && word[0] == '-' && word[1]) {
 		l->pending = takes_next(l, word);
-		l->ctl->user = l->ctl->user || streq(word, "--user");
+		l->ctl->user = l->ctl->user || (!l->pending && streq(word, "--user"));
 	} else if (!l->verb) {
 		for (size_t v = 0; ctl_verb(v); v++)
 			if (streq(ctl_verb(v)->name, word))
