@@ -259,7 +259,7 @@ static int error_remote(const struct ctl *ctl, const struct control_result *resu
 				 "shows all",
 				 profile ? profile : "", text, ctl_user_option(ctl),
 				 profile ? profile : "");
-	if (streq(name, "NothingBefore"))
+	if (streq(name, "NothingBefore") || streq(name, "NoSuchJob") || streq(name, "Refused"))
 		return ctl_error(CTL_BAD_NEWS, "%s", text);
 	if (streq(name, "Denied"))
 		return ctl_error(CTL_BAD_NEWS, "%s: %s", ctl->verb ? ctl->verb->name : "cudaenvd",

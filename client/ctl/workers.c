@@ -415,6 +415,17 @@ static void keep_listed(const struct scan *s)
 	out->n = kept;
 }
 
+/* /proc shows threads by number as well, without listing them. */
+static bool is_thread(int proc_fd, pid_t pid)
+{
+	char buf[4096], *line;
+
+	if (read_file(proc_fd, pid, "status", buf, sizeof buf) <= 0)
+		return false;
+	line = strstr(buf, "\nTgid:");
+	return line && strtol(line + STRLEN("\nTgid:"), NULL, 10) != pid;
+}
+
 int workers_look(const struct published *published, pid_t pid, struct worker *ret)
 {
 	_cleanup_(closep) int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -428,7 +439,7 @@ int workers_look(const struct published *published, pid_t pid, struct worker *re
 	if (proc_fd < 0 || fstatat(proc_fd, "self/ns/pid", &st, 0) < 0)
 		return -ENOSYS;
 	s.own_pidns = st.st_ino;
-	r = add_process(&s, pid, &allocated);
+	r = is_thread(proc_fd, pid) ? 0 : add_process(&s, pid, &allocated);
 	if (r < 0 || out.n == 0)
 		return r < 0 ? r : -ESRCH;
 	out.items[0].exe = read_exe(proc_fd, pid);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """release JOB: a running job gets another snapshot from its next start on; who may, and what a broker that is not there does."""
+import ctypes
 import json
 import os
 import signal
@@ -68,7 +69,9 @@ def test_the_next_process_gets_what_the_rules_give(two):
         assert document["ok"] and document["report"]["snapshot"] == other
         assert {v["name"]: v["reported"] for v in document["variables"]} == {"NCCL_DEBUG": "replaced", "NCCL_ALGO": "set"}
         assert variable(second, "CUDAENV_SNAPSHOT") == base
-        entry = two.json("history")["entries"][-1]
+        history = two.json("history")
+        jsonschema.validate(history, json.loads((SRC / "tests/schemas/history.json").read_text()))
+        entry = history["entries"][-1]
         assert {k: entry[k] for k in ("action", "scope", "from", "to", "profile", "reason")} == {
             "action": "release", "scope": f"job {key}", "from": base, "to": other, "profile": "other", "reason": "moved by hand"}
         # Once more changes nothing, and is not in the history.
@@ -134,6 +137,43 @@ def test_bad_news(two):
     with program(two) as (main, _):
         done = two.ctl("release", main, "--reason", "x" * 1025, ok=2)
         assert "a reason has at most 1024 bytes" in done.stderr
+
+
+class BusError(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("message", ctypes.c_char_p), ("need_free", ctypes.c_int)]
+
+
+def call(node, *arguments):
+    """Release over the control socket, without the tool's own checks: the error's name, None for success."""
+    bus, error, lib = ctypes.c_void_p(), BusError(), ctypes.CDLL("libsystemd.so.0")
+    assert lib.sd_bus_new(ctypes.byref(bus)) >= 0
+    assert lib.sd_bus_set_address(bus, f"unix:path={node.run}/control".encode()) >= 0 and lib.sd_bus_start(bus) >= 0
+    r = lib.sd_bus_call_method(bus, None, b"/org/cudaenv/Manager1", b"org.cudaenv.Manager1", b"Release", ctypes.byref(error), None,
+                               b"sss", *(a.encode() for a in arguments))
+    lib.sd_bus_flush_close_unref(bus)
+    return None if r >= 0 else error.name.decode()
+
+
+def test_what_the_manager_refuses(two):
+    base = two.json("status")["digest"]
+    with program(two) as (main, _):
+        two.ctl("use", "other")
+        other = two.json("status")["digest"]
+        key = two.json("workers")["jobs"][0]["id"]
+        # Published, but no rule gives it now.
+        for digest in base, "none":
+            assert call(two, key, digest, "") == "org.cudaenv.Error.Refused"
+        for wrong in (key, "x", ""), (key, other[1:], ""), ("../x", other, ""), (f"{key}~1", other, ""), (key, other, "x" * 1025):
+            assert call(two, *wrong) == "org.freedesktop.DBus.Error.InvalidArgs", wrong
+        assert call(two, "tree-0-1-2-3", other, "") == "org.cudaenv.Error.NoSuchJob"
+        assert pin(two, key) == base and main
+        two.ctl("off")
+        assert call(two, key, other, "") == "org.cudaenv.Error.Refused"
+        two.ctl("observe")
+        assert call(two, key, other, "") == "org.cudaenv.Error.Refused"
+        assert call(two, key, "none", "") is None and pin(two, key) == f"none {base}"
+        two.ctl("on")
+        assert call(two, key, other, "") is None and pin(two, key) == f"{other} {base}"
 
 
 def test_other_users(two):

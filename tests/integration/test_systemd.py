@@ -170,6 +170,27 @@ def test_the_sandbox_that_pins(booted):
     booted.sh("cudaenvctl rollback")
 
 
+def test_a_running_unit_is_released(booted):
+    """With the rights that the units leave them: the broker tells what another user's process reported, and replaces its pin."""
+    booted.write("/etc/systemd/system/hold.service",
+                 '[Service]\nUser=nobody\nExecStart=/usr/bin/python3 -c "import time; time.sleep(3600)"\n')
+    booted.sh("systemctl daemon-reload && systemctl start hold.service")
+    pid, before = main_pid(booted, "hold.service"), current(booted)
+    booted.until(f"cudaenvctl why {pid}")
+    why = json.loads(booted.sh(f"cudaenvctl why {pid} --json"))
+    assert why["unit"] == "hold.service" and why["kind"] == "unit" and not why["report"]["alone"] and why["uid"] != 0
+    assert {v["reported"] for v in why["variables"]} == {"set"}
+    assert booted.run(f"cudaenvctl why {pid}", user="daemon").status == 1
+    booted.sh("cudaenvctl use other")
+    stale = json.loads(booted.run(f"cudaenvctl why {pid} --json").out)
+    assert "To do: systemctl restart hold.service; or cudaenvctl release " in stale["advice"]
+    booted.sh(f"cudaenvctl release {pid} --reason 'a test'")
+    assert booted.sh(f"readlink /run/cudaenv/jobs/{why['job']}").split() == [current(booted), before]
+    assert booted.sh(f"stat -c %U /run/cudaenv/jobs/{why['job']}") == "cudaenv\n"
+    assert booted.sh("cudaenvctl history").splitlines()[-1].endswith(f"{before[:12]}\t{current(booted)[:12]}\ta test")
+    booted.sh("systemctl stop hold.service; rm /etc/systemd/system/hold.service; systemctl daemon-reload; cudaenvctl rollback")
+
+
 def test_killed_pieces_come_back(booted):
     digest = current(booted)
     for service in SERVICES:

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -130,6 +131,31 @@ def test_one_variable(shared):
         assert done.stdout == "" and done.stderr == "cudaenvctl: NCCL_DEBUG is not in profile pcie8: cudaenv does not set it there\n"
 
 
+def test_completion_offers_what_is_registered(shared):
+    with program(shared) as (main, _):
+        job = shared.json("workers")["jobs"][0]["id"]
+        offered = {a: shared.ctl("__complete", "--", a, "").stdout for a in ("why", "release")}
+        assert f"{main}\t" in offered["why"] and offered["release"].startswith(f"{job}\t")
+        assert shared.ctl("__complete", "--", "why", str(main), "").stdout == ""
+
+
+def test_in_a_container(shared):
+    """A pid namespace of its own: asked from inside by the number that it has there, from outside by the other one."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-pfm", "--mount-proc", "true"], capture_output=True).returncode != 0:
+        pytest.skip("needs pid namespaces")
+    inside = f"{CTL} exec sleep 3600 & for i in $(seq 500); do {CTL} why $! --json >$0 && break; sleep 0.01; done; cat $0; echo; wait"
+    p = subprocess.Popen(shared.new_job(["unshare", "-pfm", "--mount-proc", "/bin/sh", "-c", inside, shared.root / "inside"]),
+                         stdout=subprocess.PIPE, text=True, env=shared.environ(), start_new_session=True)
+    try:
+        document = schema("why", json.loads("".join(iter(p.stdout.readline, "\n"))))
+        assert document["ok"] and document["pid"] < 100 and document["exec_block"] == "read"
+        pid = [w["pid"] for w in shared.json("workers")["processes"] if w["exe"].endswith("sleep") and w["job"] == document["job"]]
+        other, status = why(shared, pid[0])
+        assert status == 0 and other["pid"] != document["pid"] and other["job"] == document["job"]
+    finally:
+        end(p)
+
+
 # --- bad news
 
 
@@ -188,6 +214,11 @@ def test_gone_and_nonsense(shared):
     p.wait()
     done = shared.ctl("why", p.pid, ok=1)
     assert done.stdout == "" and done.stderr == f"cudaenvctl: there is no process {p.pid} to be seen here\n"
+    # Nor is a thread one.
+    code = "import threading, sys; e = threading.Event(); t = threading.Thread(target=e.wait); t.start(); " \
+        "print(t.native_id, flush=True); sys.stdin.read(); e.set()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+        assert "there is no process" in shared.ctl("why", int(p.stdout.readline()), ok=1).stderr
     for arguments in ["x"], ["0"], ["-1"], ["01"], ["99999999999"], ["1", "A=B"], ["1", "1A"], ["1", ""], []:
         done = shared.ctl("why", *arguments, ok=2)
         assert done.stdout == "" and done.stderr.count("\n") == 1, arguments
