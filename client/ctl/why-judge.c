@@ -94,6 +94,25 @@ static const char *now_profile(const struct why *w, struct published_names *name
 									   : "nothing";
 }
 
+/* Its job was kept without variables. */
+static bool is_placed_none(const struct why *w)
+{
+	return w->placed && !w->place_digest[0];
+}
+
+static void print_uncovered(FILE *f, const struct why *w)
+{
+	fprintf(f, "NOT COVERED: process %d has not registered", (int)w->worker->pid);
+	if (w->disabled)
+		fprintf(f, ", it was started with CUDAENV_DISABLE=1");
+	else if (is_placed_none(w))
+		fprintf(f, ", and nothing is set in its job: it began without variables before "
+			   "the mode was on");
+	else if (w->n_variables > 0 && w->counts[WHY_OK] == w->n_variables)
+		fprintf(f, ", but was handed %s of %s", w->only ? w->only : "all variables",
+			w->intended->profile);
+}
+
 static void print_verdict(FILE *f, const struct why *w, enum finding finding)
 {
 	_cleanup_(published_names_done) struct published_names names = {.published = &w->published};
@@ -104,11 +123,7 @@ static void print_verdict(FILE *f, const struct why *w, enum finding finding)
 		fprintf(f, "NOTHING IS SET: the mode is off");
 		break;
 	case NOT_REGISTERED:
-		fprintf(f, "NOT COVERED: process %d has not registered%s", (int)w->worker->pid,
-			w->disabled      ? ", it was started with CUDAENV_DISABLE=1"
-			: w->placed_none ? ", and nothing is set in its job: it began without "
-					   "variables before the mode was on"
-					 : "");
+		print_uncovered(f, w);
 		break;
 	case NO_PIN:
 		fprintf(f, "NOT KNOWN: its job has no snapshot here");
@@ -180,7 +195,7 @@ static void advise_unregistered(FILE *f, const struct why *w)
 
 	if (w->disabled)
 		fprintf(f, "start it without CUDAENV_DISABLE=1");
-	else if (w->placed_none)
+	else if (is_placed_none(w))
 		advise_release(f, w);
 	else if (w->same_mounts == TRI_NO)
 		fprintf(f,

@@ -88,7 +88,7 @@ static void add_job(const struct why *w, struct json_object *o)
 		json_number_or_null(w->job && w->job->root_pid > 0 ? w->job->root_pid : -1));
 	json_object_object_add(o, "members", members_json(w));
 	json_object_object_add(o, "snapshot",
-			       digest_json(worker->pin_known ? worker->snapshot : NULL));
+			       digest_json(worker->pin_known ? worker->snapshot : w->place_digest));
 	json_object_object_add(o, "stale", tri_json(worker->stale));
 }
 

@@ -92,8 +92,9 @@ static void find_place(struct why *w)
 	if (job_find(&source, &subject, &facts) < 0)
 		return;
 	(void)strcpy(w->place, facts.key);
-	w->placed_none = pin_read(&w->published.runtime, facts.key, worker->uid, &pin) == 0 &&
-			 !pin.digest[0];
+	w->placed = pin_read(&w->published.runtime, facts.key, worker->uid, &pin) == 0;
+	if (w->placed)
+		memcpy(w->place_digest, pin.digest, sizeof w->place_digest);
 }
 
 /* CTL_GOOD or an exit status after an error line. */
@@ -177,13 +178,15 @@ static void find_shown(struct why *w)
 		w->shown = json_parse(result.reply, strlen(result.reply));
 }
 
+/* What its job has; for a process without a hook, which is in none, what that would be. */
 static void find_intended(struct why *w)
 {
 	const struct worker *worker = w->worker;
-	bool by_job = worker->key && worker->pin_known && worker->snapshot[0];
+	const char *by_job =
+		worker->key ? (worker->pin_known ? worker->snapshot : "") : w->place_digest;
 
-	w->intended = load(w, by_job ? worker->snapshot : w->rule.digest);
-	w->intended_by_rules = !by_job;
+	w->intended = load(w, by_job[0] ? by_job : w->rule.digest);
+	w->intended_by_rules = !by_job[0];
 	if (w->intended)
 		find_shown(w);
 }
@@ -252,15 +255,17 @@ static bool as_intended(const struct snapshot_entry *e, const char *value)
 }
 
 /* By the environment it was executed with alone. A process that registered ran the hook after
- * that, so what is absent there it may have all the same. */
+ * that, so what is absent there, or an earlier snapshot's, it may have all the same. */
 static enum why_verdict judge_block(const struct why *w, const struct snapshot_entry *e,
 				    const char *value)
 {
 	bool hooked = w->worker->key && !w->worker->forked_off;
 	bool own = e->rule == SNAPSHOT_DEFAULT || e->rule == SNAPSHOT_TOGETHER;
 
-	if (value ? as_intended(e, value) : exec_block_known(&w->block) && as_intended(e, value))
+	if ((value || exec_block_known(&w->block)) && as_intended(e, value))
 		return WHY_OK;
+	if (w->token && !streq(w->token, w->intended->digest))
+		return hooked ? WHY_UNKNOWN : WHY_STALE;
 	if (value && own && !is_list(e))
 		return WHY_OVERRIDDEN;
 	if (hooked || !exec_block_known(&w->block))

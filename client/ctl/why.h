@@ -37,12 +37,13 @@ struct why {
 	const char *only; /* one variable, NULL: all */
 	struct published published;
 	struct workers workers;
-	struct worker looked;         /* owner of worker where it is not listed */
-	const struct worker *worker;  /* the process */
-	const struct worker_job *job; /* NULL: none */
-	char place[JOB_KEY_SIZE];     /* of an unlisted one: the job it would be in; "" unknown */
-	bool placed_none;             /* and that is pinned to none */
-	const struct worker *above;   /* of an unlisted one: the nearest registered ancestor */
+	struct worker looked;           /* owner of worker where it is not listed */
+	const struct worker *worker;    /* the process */
+	const struct worker_job *job;   /* NULL: none */
+	char place[JOB_KEY_SIZE];       /* of an unlisted one: the job it would be in; "" unknown */
+	bool placed;                    /* and that has a pin: */
+	char place_digest[DIGEST_SIZE]; /* "" for none */
+	const struct worker *above;     /* of an unlisted one: the nearest registered ancestor */
 	int proc_fd, cgroup_fd;
 	enum tri same_mounts; /* its mount namespace is ours */
 	struct subject subject;

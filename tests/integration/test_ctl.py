@@ -16,7 +16,7 @@ LIBRARY = PREFIX / "lib/libcudaenv.so.0"
 
 # A program that starts as the hook would, then does what it is told on stdin; each of its processes lives until stdin ends.
 PROGRAM = """
-import ctypes, multiprocessing as mp, os, signal, sys
+import ctypes, multiprocessing as mp, os, signal, subprocess, sys
 def start():
     ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else os.environ["LIBRARY"]).cudaenv_start(None, ctypes.byref(ctypes.c_void_p()))
 def child(connection):
@@ -28,6 +28,9 @@ if __name__ == "__main__":
     print(os.getpid(), flush=True)
     children = []
     for line in sys.stdin:
+        if line.strip() == "sleep":
+            print(subprocess.Popen(["sleep", "3600"]).pid, flush=True)
+            continue
         here, there = mp.Pipe()
         target = child if line.strip() != "fork" else lambda c: (c.send(os.getpid()), signal.pause())
         p = mp.get_context(line.strip()).Process(target=target, args=(there,), daemon=True)
@@ -41,7 +44,8 @@ if __name__ == "__main__":
 
 @contextlib.contextmanager
 def program(node, *, env=None):
-    """Yields (pid, start) of a job of its own, where start("spawn") makes one more process and gives its pid."""
+    """Yields (pid, start) of a job of its own, where start("spawn") makes one more process and gives its pid ("sleep": one that
+    knows nothing of cudaenv)."""
     path = node.root / "program.py"
     path.write_text(PROGRAM)
     p = subprocess.Popen(node.new_job([sys.executable, path]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -207,6 +207,24 @@ def test_by_the_block_alone(shared):
             ["ok", "overridden", "missing"]
     finally:
         end(p)
+    # Handed down from a job that has another snapshot.
+    p, pid = sleeping(shared, NCCL_PROTO="LL", NCCL_ALGO="Tree", CUDAENV_SNAPSHOT="1" * 64)
+    try:
+        document, status = why(shared, pid)
+        assert [variable(document, n)["verdict"] for n in ("NCCL_PROTO", "NCCL_ALGO")] == ["ok", "stale"]
+        assert document["exec_snapshot"] == "1" * 64
+    finally:
+        end(p)
+
+
+def test_a_program_without_a_hook_in_a_job(two):
+    """It has what it was handed, which is what its job has, whatever the rules give by now."""
+    with program(two) as (main, start):
+        pid = start("sleep")
+        two.ctl("use", "pcie8")
+        document, status = why(two, pid)
+        assert status == 1 and document["registered_ancestor"] == main and document["intended_by"] == "job"
+        assert document["verdict"] == f"NOT COVERED: process {pid} has not registered, but was handed all variables of base"
 
 
 def test_gone_and_nonsense(shared):
@@ -407,6 +425,23 @@ def test_who_decided_alone_reports_late(two):
             assert "report\tdecided alone" in lines(two, main)
     finally:
         os.kill(broker, signal.SIGCONT)
+
+
+def test_who_decided_alone_and_could_not_report(two):
+    (two.run / "socket").rename(two.run / "away")
+    with program(two) as (main, start):
+        child = start("spawn")
+        assert why(two, main)[0]["report_missing"] == "the broker is not running"
+        (two.run / "away").rename(two.run / "socket")
+        document, status = why(two, main)
+        assert status == 1 and document["report_missing"] == "it has sent none" and document["verdict"].startswith("NOT KNOWN: ")
+        # It was handed what its parent set.
+        assert why(two, child)[1] == 0
+        # Of a job that was released meanwhile that says nothing.
+        two.ctl("use", "pcie8")
+        two.ctl("release", main)
+        document, status = why(two, child)
+        assert status == 1 and {v["verdict"] for v in document["variables"]} == {"unknown"}
 
 
 def test_a_frozen_manager_costs_file_and_line_alone(two):
