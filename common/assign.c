@@ -142,9 +142,8 @@ static bool match_one(const char *p, char c, const char **ret_next)
 	return *p == c;
 }
 
-/* *, ?, [a-z], [!a-z] and \c; the star also matches '/'. Only the last star needs to be tried
- * again. */
-static bool glob_match(const char *pattern, const char *s)
+/* Only the last star needs to be tried again. */
+bool assign_glob_match(const char *pattern, const char *s)
 {
 	const char *star = NULL, *retry = NULL, *next;
 
@@ -425,15 +424,15 @@ static bool condition_holds(const struct assign_line *l, const struct assign_sub
 {
 	switch (l->kind) {
 	case LINE_WHEN_UNIT:
-		return subject->unit && glob_match(l->text, subject->unit);
+		return subject->unit && assign_glob_match(l->text, subject->unit);
 	case LINE_WHEN_UID:
 		return subject->uid == l->id;
 	case LINE_WHEN_GID:
 		return has_gid(subject, l->id);
 	case LINE_WHEN_EXE:
-		return subject->exe && glob_match(l->text, subject->exe);
+		return subject->exe && assign_glob_match(l->text, subject->exe);
 	case LINE_WHEN_CGROUP:
-		return subject->cgroup && glob_match(l->text, subject->cgroup);
+		return subject->cgroup && assign_glob_match(l->text, subject->cgroup);
 	default:
 		return false;
 	}
@@ -530,7 +529,7 @@ bool assign_gives(const struct assign *a, const char *digest)
 static bool any_glob(const struct assign *a, enum line_kind kind, const char *s)
 {
 	for (size_t i = 0; i < a->n_lines; i++)
-		if (a->lines[i].kind == kind && glob_match(a->lines[i].text, s))
+		if (a->lines[i].kind == kind && assign_glob_match(a->lines[i].text, s))
 			return true;
 	return false;
 }

@@ -116,6 +116,8 @@ bool assign_gives(const struct assign *a, const char *digest);
 
 /* Does any rule look at groups? If not, a subject needs none. */
 bool assign_uses_gids(const struct assign *a);
+/* *, ?, [a-z], [!a-z], \\c, on bytes, in bounded time; the star also matches '/'. */
+bool assign_glob_match(const char *pattern, const char *s);
 bool assign_is_boundary(const struct assign *a, const char *comm);
 bool assign_is_supervisor(const struct assign *a, const char *unit);
 

@@ -21,6 +21,7 @@ common_libprofile_la_SOURCES = \
 	common/paths.c common/paths.h \
 	common/profile.c common/profile.h common/profile-internal.h \
 	common/profile-check.c \
+	common/profile-derive.c common/profile-derive.h \
 	common/profile-finish.c \
 	common/profile-join.c \
 	common/profile-list.c common/profile-list.h \
@@ -28,7 +29,8 @@ common_libprofile_la_SOURCES = \
 	common/profile-path.c common/profile-path.h \
 	common/profile-set.c \
 	common/profile-text.c common/profile-text.h \
-	common/profile-toolkit.c
+	common/profile-toolkit.c \
+	common/scope.c common/scope.h
 common_libprofile_la_CFLAGS = $(AM_CFLAGS) $(INIH_CFLAGS) $(CRYPTO_CFLAGS)
 common_libprofile_la_LIBADD = common/libcommon.la $(INIH_LIBS) $(CRYPTO_LIBS)
 

@@ -134,8 +134,23 @@ static int drive(sd_bus *bus, struct call *call, uint64_t deadline)
 	return call->result;
 }
 
+static int append(sd_bus_message *m, const struct control_arguments *a)
+{
+	int r = 0;
+
+	if (a->list)
+		r = sd_bus_message_append_strv(m, (char **)a->list);
+	for (size_t i = 0; r >= 0 && a->strings && a->strings[i]; i++) {
+		if (a->number && !a->strings[i + 1])
+			r = sd_bus_message_append_basic(m, 't', a->number);
+		if (r >= 0)
+			r = sd_bus_message_append_basic(m, 's', a->strings[i]);
+	}
+	return r;
+}
+
 static int exchange(const char *path, const char *interface, const char *method,
-		    const char *const *arguments, uint64_t usec, struct call *call)
+		    const struct control_arguments *arguments, uint64_t usec, struct call *call)
 {
 	_cleanup_(sd_bus_close_unrefp) sd_bus *bus = NULL;
 	_cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
@@ -153,8 +168,8 @@ static int exchange(const char *path, const char *interface, const char *method,
 	if (r < 0)
 		return r;
 	r = sd_bus_message_new_method_call(bus, &m, NULL, OBJECT, interface, method);
-	for (size_t i = 0; r >= 0 && arguments && arguments[i]; i++)
-		r = sd_bus_message_append_basic(m, 's', arguments[i]);
+	if (r >= 0)
+		r = append(m, arguments);
 	if (r < 0)
 		return r;
 	/* The loop below has the deadline; sd-bus's own comes later. */
@@ -164,21 +179,32 @@ static int exchange(const char *path, const char *interface, const char *method,
 	return drive(bus, call, deadline);
 }
 
+static int call_with(const char *socket, const char *method,
+		     const struct control_arguments *arguments, uint64_t usec,
+		     struct control_result *ret)
+{
+	struct call call = {.want_reply = true, .ret = ret};
+	const char *const *first = arguments->list ? arguments->list : arguments->strings;
+
+	*ret = (struct control_result){.argument = first ? first[0] : NULL};
+	return exchange(socket, INTERFACE, method, arguments, usec, &call);
+}
+
 int control_call(const char *socket, const char *method, const char *const *arguments,
 		 uint64_t usec, struct control_result *ret)
 {
-	struct call call = {.want_reply = true, .ret = ret};
+	const struct control_arguments all = {.strings = arguments};
 
-	*ret = (struct control_result){.argument = arguments ? arguments[0] : NULL};
-	return exchange(socket, INTERFACE, method, arguments, usec, &call);
+	return call_with(socket, method, &all, usec, ret);
 }
 
 int control_ping(const char *socket, uint64_t usec, struct control_result *ret)
 {
+	const struct control_arguments none = {0};
 	struct call call = {.ret = ret};
 
 	*ret = (struct control_result){0};
-	return exchange(socket, "org.freedesktop.DBus.Peer", "Ping", NULL, usec, &call);
+	return exchange(socket, "org.freedesktop.DBus.Peer", "Ping", &none, usec, &call);
 }
 
 void control_result_done(struct control_result *r)
@@ -259,7 +285,8 @@ static int error_remote(const struct ctl *ctl, const struct control_result *resu
 				 "shows all",
 				 profile ? profile : "", text, ctl_user_option(ctl),
 				 profile ? profile : "");
-	if (streq(name, "NothingBefore") || streq(name, "NoSuchJob") || streq(name, "Refused"))
+	if (streq(name, "NothingBefore") || streq(name, "NoSuchJob") || streq(name, "Refused") ||
+	    streq(name, "TooMany"))
 		return ctl_error(CTL_BAD_NEWS, "%s", text);
 	if (streq(name, "Denied"))
 		return ctl_error(CTL_BAD_NEWS, "%s: %s", ctl->verb ? ctl->verb->name : "cudaenvd",
@@ -306,6 +333,14 @@ int ctl_call_error(struct ctl *ctl, int r, const struct control_result *result)
 int ctl_call(struct ctl *ctl, const char *method, const char *const *arguments,
 	     struct json_object **ret)
 {
+	const struct control_arguments all = {.strings = arguments};
+
+	return ctl_call_with(ctl, method, &all, ret);
+}
+
+int ctl_call_with(struct ctl *ctl, const char *method, const struct control_arguments *arguments,
+		  struct json_object **ret)
+{
 	_cleanup_(control_result_done) struct control_result result = {0};
 	const struct paths *paths = ctl_paths(ctl);
 	struct json_object *o;
@@ -313,7 +348,7 @@ int ctl_call(struct ctl *ctl, const char *method, const char *const *arguments,
 
 	if (!paths)
 		return CTL_FAILED;
-	r = control_call(paths->control, method, arguments, CONTROL_DEADLINE_USEC, &result);
+	r = call_with(paths->control, method, arguments, CONTROL_DEADLINE_USEC, &result);
 	if (r < 0)
 		return ctl_call_error(ctl, r, &result);
 	o = json_parse(result.reply, strlen(result.reply));

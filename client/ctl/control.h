@@ -22,6 +22,13 @@ struct control_result {
 	pid_t peer;           /* who made the listening socket; 0 unknown */
 };
 
+/* What a method takes, in this order: a list of strings, strings, a number between the last two. */
+struct control_arguments {
+	const char *const *list;    /* NULL-terminated; NULL: there is none */
+	const char *const *strings; /* NULL-terminated; NULL: none */
+	const uint64_t *number;     /* NULL: there is none */
+};
+
 /* Calls INTERFACE.METHOD of the manager with the strings ARGUMENTS (NULL-terminated), within USEC.
  * 0, -ENOENT or -ECONNREFUSED (nobody listens), -EACCES, -ETIMEDOUT (also a full backlog),
  * -EREMOTEIO, -EBADMSG (answer without a string), other. */
@@ -37,5 +44,8 @@ struct json_object;
  */
 int ctl_call(struct ctl *ctl, const char *method, const char *const *arguments,
 	     struct json_object **ret);
+/* The same with arguments that are not all strings. */
+int ctl_call_with(struct ctl *ctl, const char *method, const struct control_arguments *arguments,
+		  struct json_object **ret);
 /* The error line of a call that failed with R; returns the exit status. */
 int ctl_call_error(struct ctl *ctl, int r, const struct control_result *result);

@@ -17,10 +17,10 @@
 #include "common/util.h"
 
 static const struct verb *const verbs[] = {
-	&verb_status,  &verb_list,    &verb_show,   &verb_diff,    &verb_check,
-	&verb_on,      &verb_observe, &verb_off,    &verb_use,     &verb_rollback,
-	&verb_history, &verb_workers, &verb_why,    &verb_release, &verb_exec,
-	&verb_export,  &verb_import,  &verb_python, &verb_doctor,  &verb_help,
+	&verb_status,  &verb_list,   &verb_show,    &verb_diff, &verb_check,    &verb_on,
+	&verb_observe, &verb_off,    &verb_use,     &verb_set,  &verb_rollback, &verb_history,
+	&verb_workers, &verb_why,    &verb_release, &verb_exec, &verb_export,   &verb_import,
+	&verb_python,  &verb_doctor, &verb_help,
 };
 
 static void _printf_(2, 0) print_line(const char *prefix, const char *format, va_list ap)
@@ -114,6 +114,7 @@ size_t ctl_options(struct ctl *ctl, const struct verb *verb, struct ctl_option r
 		ret[n++] = dry_run;
 	if (flags & VERB_CHANGES)
 		ret[n++] = reason;
+	/* A verb's own --user is a user's name: ours then stands before the verb. */
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		if (!has_option(ret, n, all[i].name))
 			ret[n++] = all[i];

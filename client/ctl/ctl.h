@@ -73,9 +73,9 @@ struct verb {
 };
 
 extern const struct verb verb_status, verb_list, verb_show, verb_diff, verb_check, verb_on,
-	verb_observe, verb_off, verb_use, verb_rollback, verb_history, verb_workers, verb_exec,
-	verb_export, verb_import, verb_python, verb_help, verb_complete, verb_why, verb_release,
-	verb_doctor;
+	verb_observe, verb_off, verb_use, verb_set, verb_rollback, verb_history, verb_workers,
+	verb_exec, verb_export, verb_import, verb_python, verb_help, verb_complete, verb_why,
+	verb_release, verb_doctor;
 
 /* The verbs in the order of --help; NULL after the last. */
 const struct verb *ctl_verb(size_t i);

@@ -126,7 +126,8 @@ static int run_history(struct ctl *ctl, int argc, char *argv[])
 		table_cell(&t, json_string(e, "action"));
 		table_cell(&t, json_string(e, "scope"));
 		cell_short(&t, json_string(e, "from"));
-		cell_short(&t, json_string(e, "to"));
+		/* What was set over a profile has no digest of its own. */
+		cell_short(&t, json_string(e, json_string(e, "to") ? "to" : "variables"));
 		table_cell(&t, json_string(e, "reason"));
 	}
 	return finish_table(&t, "nothing has been changed yet");

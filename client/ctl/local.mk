@@ -13,6 +13,7 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/doctor-python.c \
 	client/ctl/doctor-setters.c \
 	client/ctl/doctor.c client/ctl/doctor.h \
+	client/ctl/duration.c client/ctl/duration.h \
 	client/ctl/exec.c \
 	client/ctl/execblock.c client/ctl/execblock.h \
 	client/ctl/expect.c client/ctl/expect.h \
@@ -37,6 +38,7 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/missing.c client/ctl/missing.h \
 	client/ctl/mounts.c client/ctl/mounts.h \
 	client/ctl/off.c client/ctl/off.h \
+	client/ctl/override.c client/ctl/override.h \
 	client/ctl/pick.c client/ctl/pick.h \
 	client/ctl/place.c client/ctl/place.h \
 	client/ctl/published.c client/ctl/published.h \

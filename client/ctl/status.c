@@ -12,6 +12,7 @@
 #include "client/ctl/control.h"
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/missing.h"
+#include "client/ctl/override.h"
 #include "client/ctl/reach.h"
 #include "client/ctl/table.h"
 #include "client/ctl/workers.h"
@@ -66,8 +67,12 @@ static void count_workers(struct status *s)
 /* Name of the profile that new jobs get where no rule says otherwise; malloc()ed, NULL none. */
 static char *default_profile(const struct status *s)
 {
+	struct json_object *node = override_find(s->published.status, "use", "node");
+	int64_t until = json_number(node, "until", 0);
 	const struct assign *a = s->published.assign;
 
+	if (until > (int64_t)time(NULL) && json_string(node, "profile"))
+		return strdup(json_string(node, "profile"));
 	return a && a->fallback[0] ? published_profile(&s->published, a->fallback) : NULL;
 }
 
@@ -183,7 +188,7 @@ static struct json_object *make_json(const struct status *s)
 {
 	static const char *const profile[] = {"active", "digest", "rank_digest", "facts_version"};
 	static const char *const profiles[] = {"profiles_valid", "profiles_broken", "edited",
-					       "rules"};
+					       "rules", "overrides"};
 	struct json_object *o = json_object_new_object();
 	const struct assign *a = s->published.assign;
 
@@ -248,6 +253,20 @@ static void row_edited(struct table *t, struct json_object *o)
 	row(t, "Edited", text && text[0] ? text : NULL);
 }
 
+static void rows_overrides(struct table *t, struct json_object *o)
+{
+	struct json_object *list = json_array(o, "overrides");
+
+	for (size_t i = 0; list && i < json_object_array_length(list); i++) {
+		struct json_object *one = json_object_array_get_idx(list, i);
+		_cleanup_(freep) char *text = override_describe(one);
+		const char *scope = json_string(one, "scope");
+
+		table_cell_format(t, "Override");
+		table_cell_format(t, "%s: %s", scope ? scope : "-", text ? text : "-");
+	}
+}
+
 static int print_status(const struct status *s, struct json_object *o)
 {
 	static const char *const headers[] = {"", "", NULL};
@@ -272,6 +291,7 @@ static int print_status(const struct status *s, struct json_object *o)
 	row_number(&t, "Profiles valid", o, "profiles_valid");
 	row_number(&t, "Profiles with errors", o, "profiles_broken");
 	row_edited(&t, o);
+	rows_overrides(&t, o);
 	row_number(&t, "Workers", o, "processes");
 	row_number(&t, "Jobs", o, "jobs");
 	row(&t, "Last error", error);

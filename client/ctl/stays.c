@@ -20,7 +20,8 @@ int stays_find(struct ctl *ctl, struct stays *ret)
 	ret->known = r == 0;
 	if (r < 0)
 		ctl_note("cannot tell which jobs stay as they are: %s", strerror(-r));
-	if (ret->published.assign)
+	if (ret->published.assign &&
+	    (!ret->scope || (ret->scope->kind == SCOPE_USER && ret->scope->uid == geteuid())))
 		own_job_find(&ret->published, ret->published.assign->mode,
 			     ret->published.assign->fallback, &ret->own);
 	return CTL_GOOD;
@@ -33,11 +34,24 @@ void stays_done(struct stays *s)
 	published_done(&s->published);
 }
 
+/* Is it a job of those that the change was made for? */
+static bool concerns(const struct stays *s, const struct worker_job *job)
+{
+	const char *unit;
+
+	if (!s->scope)
+		return true;
+	if (s->scope->kind == SCOPE_USER)
+		return job->parts.uid == s->scope->uid;
+	unit = workers_job_unit(&s->workers, job);
+	return unit && streq(unit, s->scope->name);
+}
+
 static bool job_stays(const struct stays *s, const struct worker_job *job)
 {
 	const struct assign *a = s->published.assign;
 
-	return a && a->mode == MODE_ON && workers_job_stale(&s->workers, job);
+	return a && a->mode == MODE_ON && concerns(s, job) && workers_job_stale(&s->workers, job);
 }
 
 static struct json_object *job_json(const struct stays *s, const struct worker_job *job,

@@ -10,8 +10,10 @@
 
 #include "client/ctl/place.h"
 #include "client/ctl/workers.h"
+#include "common/scope.h"
 
 struct stays {
+	const struct scope *scope; /* only the jobs of this; NULL: all */
 	struct published published;
 	struct workers workers;
 	bool known;         /* /proc could be read */

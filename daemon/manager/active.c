@@ -12,6 +12,7 @@
 void active_done(struct active *a)
 {
 	free(a->applied);
+	overrides_done(&a->overrides);
 	*a = (struct active){0};
 }
 
@@ -20,10 +21,14 @@ int active_copy(const struct active *from, struct active *ret)
 	struct active a = *from;
 
 	a.applied = NULL;
+	if (overrides_copy(&from->overrides, &a.overrides) < 0)
+		return -ENOMEM;
 	if (from->n_applied > 0) {
 		a.applied = calloc(from->n_applied, sizeof(*a.applied));
-		if (!a.applied)
+		if (!a.applied) {
+			overrides_done(&a.overrides);
 			return -ENOMEM;
+		}
 		memcpy(a.applied, from->applied, from->n_applied * sizeof(*a.applied));
 	}
 	*ret = a;
@@ -73,6 +78,7 @@ int active_format(const struct active *a, char **ret)
 		a->profile[0] ? a->profile : "-", a->digest[0] ? a->digest : "none");
 	for (size_t i = 0; i < a->n_applied; i++)
 		fprintf(f, "applied %s %s\n", a->applied[i].profile, a->applied[i].digest);
+	overrides_print(&a->overrides, f);
 	fputs("end\n", f);
 	if (fclose(f) != 0)
 		return -ENOMEM;
@@ -150,7 +156,7 @@ static int parse_applied(char **cursor, struct active *a)
 		if (r < 0)
 			return r;
 	}
-	return streq(*cursor, "end\n") ? 0 : -EBADMSG;
+	return 0;
 }
 
 int active_parse(const char *text, size_t size, struct active *ret)
@@ -169,6 +175,10 @@ int active_parse(const char *text, size_t size, struct active *ret)
 	r = parse_head(&cursor, &a);
 	if (r == 0)
 		r = parse_applied(&cursor, &a);
+	if (r == 0)
+		r = overrides_parse(&cursor, &a.overrides);
+	if (r == 0 && !streq(cursor, "end\n"))
+		r = -EBADMSG;
 	if (r < 0) {
 		active_done(&a);
 		return r;

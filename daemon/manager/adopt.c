@@ -84,6 +84,41 @@ static bool is_bare_off(const struct assign *a)
 	return a->mode == MODE_OFF && !a->fallback[0] && a->n_lines == 0;
 }
 
+/* What we published and may not have persisted when we were killed: all of it, where `assign` alone
+ * cannot tell overrides, and who chose. GENERATION is that of `assign`, which may be a later one.
+ * 1, 0: nothing newer than the state, -ENOMEM. */
+static int read_basis(struct manager *m, uint64_t generation, struct active *ret)
+{
+	const struct state *s = m->state;
+	_cleanup_(freep) char *text = NULL;
+	struct active basis;
+	size_t size;
+	int r;
+
+	r = publisher_read_basis(m->publisher, &text, &size);
+	if (r == 0)
+		r = active_parse(text, size, &basis);
+	if (r < 0)
+		return r == -ENOMEM ? r : 0;
+	if (basis.generation > generation ||
+	    (s->found && basis.generation < s->active.generation) ||
+	    (s->found && !s->rebuilt && basis.generation == s->active.generation)) {
+		active_done(&basis);
+		return 0;
+	}
+	*ret = basis;
+	return 1;
+}
+
+/* Only once: then the state knows better than the history it was made from. */
+static bool is_newer(struct manager *m, const struct assign *a)
+{
+	struct state *s = m->state;
+	bool rebuilt = s->rebuilt && a->generation == s->active.generation;
+
+	return !s->found || rebuilt || a->generation > s->active.generation;
+}
+
 int switch_adopt(struct manager *m, struct active *ret)
 {
 	_cleanup_(assign_freep) struct assign *a = NULL;
@@ -94,9 +129,11 @@ int switch_adopt(struct manager *m, struct active *ret)
 	r = read_assign(m, &text, &a);
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
-	if (m->state->found && a->generation <= m->state->active.generation)
+	if (!is_newer(m, a))
 		return 0;
-	r = active_copy(&m->state->active, &next);
+	r = read_basis(m, a->generation, &next);
+	if (r == 0)
+		r = active_copy(&m->state->active, &next);
 	if (r < 0)
 		return r;
 	next.generation = a->generation;
@@ -114,7 +151,7 @@ int switch_adopt(struct manager *m, struct active *ret)
 	return 1;
 }
 
-void switch_record_found(struct manager *m)
+void switch_record_found(struct manager *m, const struct overrides *old)
 {
 	_cleanup_(freep) char *reason = NULL;
 	struct change why = {.action = "adopt", .uid = STATE_UID_UNKNOWN};
@@ -124,9 +161,9 @@ void switch_record_found(struct manager *m)
 	for (size_t i = 0; i < m->state->n_history; i++) {
 		const struct history_entry *e = &m->state->history[i];
 
-		if (!streq(e->scope, "node"))
-			continue;
-		if (mode_parse(e->action, &known.mode) == 0)
+		if (streq(e->scope, "node"))
+			(void)mode_parse(e->action, &known.mode);
+		if (!history_is_choice(e))
 			continue;
 		known.digest[0] = '\0';
 		if (e->to && digest_valid(e->to))
@@ -138,13 +175,19 @@ void switch_record_found(struct manager *m)
 	why.reason = reason;
 	if (known.mode != a->mode)
 		(void)switch_record(m, &why,
-				    &(struct record){mode_name(a->mode), "node",
-						     mode_name(known.mode), mode_name(a->mode),
-						     NULL});
+				    &(struct record){.action = mode_name(a->mode),
+						     .scope = "node",
+						     .from = mode_name(known.mode),
+						     .to = mode_name(a->mode)});
 	if (!streq(known.digest, a->digest))
-		(void)switch_record(
-			m, &why,
-			&(struct record){why.action, "node", known.digest, a->digest, a->profile});
+		(void)switch_record(m, &why,
+				    &(struct record){.action = why.action,
+						     .scope = "node",
+						     .from = known.digest,
+						     .to = a->digest,
+						     .profile = a->profile});
+	if (old)
+		(void)switch_record_overrides(m, old, &why);
 }
 
 static void heal_snapshots(struct manager *m)

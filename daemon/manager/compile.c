@@ -19,8 +19,10 @@ static void rule_done(struct rule *r)
 {
 	for (size_t i = 0; i < RULE_KIND_MAX_; i++)
 		words_done(&r->when[i]);
+	words_done(&r->variables);
 	free(r->file);
 	free(r->by);
+	free(r->override);
 }
 
 void rules_done(struct rules *rules)
@@ -52,6 +54,21 @@ static int copy_words(const struct words *from, struct words *ret)
 	return r;
 }
 
+/* As a pattern that matches only S. */
+static char *glob_of(const char *s)
+{
+	char *pattern = malloc(2 * strlen(s) + 1), *p = pattern;
+
+	for (; pattern && *s; s++) {
+		if (strchr("*?[\\", *s))
+			*p++ = '\\';
+		*p++ = *s;
+	}
+	if (pattern)
+		*p = '\0';
+	return pattern;
+}
+
 static int put_place(struct rule *r, const char *file, unsigned line)
 {
 	r->file = strdup(file);
@@ -75,7 +92,7 @@ static int put_settings(const struct config_rule *from, const struct active *a, 
 	if (!streq(from->profile, "none"))
 		strcpy(rule->profile, from->profile);
 	if (digest)
-		strcpy(rule->digest, digest);
+		strcpy(rule->base, digest);
 	r = put_place(rule, from->file, from->line);
 	for (size_t i = 0; r == 0 && i < RULE_KIND_MAX_; i++)
 		r = copy_words(when[i], &rule->when[i]);
@@ -89,20 +106,199 @@ static int put_default(const struct config *c, const struct active *a, struct ru
 	if (!rule)
 		return -ENOMEM;
 	strcpy(rule->profile, a->profile);
-	strcpy(rule->digest, a->digest);
+	strcpy(rule->base, a->digest);
 	return a->chosen || !c->profile_file ? 0
 					     : put_place(rule, c->profile_file, c->profile_line);
+}
+
+/* Whose it is. A derived rule has its own override in front of those of the rule that it came from.
+ */
+static int put_override(struct rule *rule, const struct override *o)
+{
+	const char *earlier = rule->override ? rule->override : "";
+	char scope[SCOPE_TEXT_SIZE], *text;
+
+	scope_format(&o->scope, scope);
+	if (asprintf(&text, "%s %s%s%s", override_action_name(o->action), scope,
+		     earlier[0] ? ", " : "", earlier) < 0)
+		return -ENOMEM;
+	free(rule->override);
+	rule->override = text;
+	return override_by(o, &rule->by);
+}
+
+/* Narrows RULE to S's processes. 1, 0: none of them can be the rule's, -ENOMEM. */
+static int narrow(struct rule *rule, const struct scope *s)
+{
+	struct words *when = &rule->when[s->kind == SCOPE_UNIT ? RULE_UNIT : RULE_UID];
+	_cleanup_(freep) char *exact = NULL;
+	bool held = when->n == 0;
+	char uid[24];
+
+	if (s->kind == SCOPE_NODE)
+		return 1;
+	(void)snprintf(uid, sizeof(uid), "%u", (unsigned)s->uid);
+	for (size_t i = 0; i < when->n && !held; i++)
+		held = s->kind == SCOPE_UNIT ? assign_glob_match(when->items[i], s->name)
+					     : streq(when->items[i], uid);
+	if (!held)
+		return 0;
+	exact = s->kind == SCOPE_UNIT ? glob_of(s->name) : strdup(uid);
+	words_done(when);
+	return exact && words_add(when, exact) == 0 ? 1 : -ENOMEM;
+}
+
+static int put_use(const struct override *o, struct rules *ret)
+{
+	struct rule *rule = append(ret);
+	int r;
+
+	if (!rule)
+		return -ENOMEM;
+	strcpy(rule->profile, o->profile);
+	strcpy(rule->base, o->digest);
+	rule->until = o->until;
+	r = narrow(rule, &o->scope);
+	return r < 0 ? r : put_override(rule, o);
+}
+
+/* Later commands first. */
+static int put_uses(const struct active *a, bool node, struct rules *ret)
+{
+	int r = 0;
+
+	for (size_t i = a->overrides.n; r == 0 && i > 0; i--) {
+		const struct override *o = &a->overrides.items[i - 1];
+
+		if (o->action == OVERRIDE_USE && (o->scope.kind == SCOPE_NODE) == node)
+			r = put_use(o, ret);
+	}
+	return r;
+}
+
+static int copy_rule(const struct rule *from, struct rule *ret)
+{
+	int r;
+
+	strcpy(ret->profile, from->profile);
+	strcpy(ret->base, from->base);
+	ret->until = from->until;
+	r = copy_words(&from->variables, &ret->variables);
+	for (size_t i = 0; r == 0 && i < RULE_KIND_MAX_; i++)
+		r = copy_words(&from->when[i], &ret->when[i]);
+	if (r == 0 && from->file)
+		r = put_place(ret, from->file, from->line);
+	if (r == 0 && from->override) {
+		ret->override = strdup(from->override);
+		r = ret->override ? 0 : -ENOMEM;
+	}
+	return r;
+}
+
+/* O's variables over those that RULE has already. */
+static int put_variables(struct rule *rule, const struct override *o)
+{
+	struct words joined = {0};
+	int r = override_join(&rule->variables, &o->variables, &joined);
+
+	/* A unit's and a user's together may be more than one scope's. */
+	if (r < 0 && r != -EFBIG) {
+		words_done(&joined);
+		return r;
+	}
+	words_done(&rule->variables);
+	rule->variables = joined;
+	return 0;
+}
+
+/* FROM for O's processes, with O's variables. 1, 0: there are none of those, or negative errno. */
+static int derive_rule(const struct rule *from, const struct override *o, struct rule *ret)
+{
+	int r = copy_rule(from, ret);
+
+	if (r == 0)
+		r = narrow(ret, &o->scope);
+	if (r <= 0)
+		return r;
+	if (o->until > 0 && (ret->until == 0 || o->until < ret->until))
+		ret->until = o->until;
+	r = put_variables(ret, o);
+	if (r == 0)
+		r = put_override(ret, o);
+	return r < 0 ? r : 1;
+}
+
+static int move_rules(struct rules *from, struct rules *to)
+{
+	for (size_t i = 0; i < from->n; i++) {
+		struct rule *rule = append(to);
+
+		if (!rule)
+			return -ENOMEM;
+		*rule = from->items[i];
+		from->items[i] = (struct rule){0};
+	}
+	return 0;
+}
+
+/* In front of RULES, which end with the default: what O makes of each. */
+static int put_set(const struct override *o, struct rules *rules)
+{
+	struct rules all = {0};
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < rules->n; i++) {
+		struct rule *rule = append(&all);
+
+		r = rule ? derive_rule(&rules->items[i], o, rule) : -ENOMEM;
+		if (r == 0)
+			rule_done(&all.items[--all.n]);
+		/* The default is no rule. */
+		if (all.n + rules->n - 1 > ASSIGN_MAX_EACH)
+			r = -E2BIG;
+	}
+	if (r >= 0)
+		r = move_rules(rules, &all);
+	if (r < 0) {
+		rules_done(&all);
+		return r;
+	}
+	rules_done(rules);
+	*rules = all;
+	return 0;
+}
+
+static void name_overrides(struct rules *rules)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < rules->n; i++) {
+		struct rule *rule = &rules->items[i];
+
+		if (rule->override)
+			(void)snprintf(rule->name, sizeof(rule->name), CONFIG_OVERRIDE "%u", ++n);
+		if (rule->variables.n == 0)
+			strcpy(rule->digest, rule->base);
+	}
 }
 
 int compile_rules(const struct config *c, const struct active *a, struct rules *ret)
 {
 	struct rules rules = {0};
-	int r = 0;
+	int r;
 
+	r = put_uses(a, false, &rules);
 	for (size_t i = 0; r == 0 && i < c->n_rules; i++)
 		r = put_settings(&c->rules[i], a, &rules);
 	if (r == 0)
+		r = put_uses(a, true, &rules);
+	if (r == 0)
 		r = put_default(c, a, &rules);
+	for (size_t i = 0; r == 0 && i < a->overrides.n; i++)
+		if (a->overrides.items[i].action == OVERRIDE_SET)
+			r = put_set(&a->overrides.items[i], &rules);
+	if (r == 0)
+		name_overrides(&rules);
 	if (r < 0) {
 		rules_done(&rules);
 		return r;
@@ -139,7 +335,8 @@ static int rule_to_json(const struct rule *rule, json_object *o)
 	    json_add_string(o, "digest", rule->digest[0] ? rule->digest : NULL) ||
 	    json_add_take(o, "conditions", conditions) || conditions_to_json(rule, conditions) ||
 	    add_positive(o, "until", rule->until) || json_add_string(o, "file", rule->file) ||
-	    add_positive(o, "line", rule->line) || json_add_string(o, "by", rule->by))
+	    add_positive(o, "line", rule->line) || json_add_string(o, "by", rule->by) ||
+	    json_add_string(o, "override", rule->override))
 		return -ENOMEM;
 	return 0;
 }
@@ -192,18 +389,15 @@ static int print_assign(const struct config *c, const struct active *a, const st
 	return fclose(f) != 0 ? -ENOMEM : 0;
 }
 
-int compile_assign(const struct config *c, const struct active *a, char **ret, size_t *ret_size)
+int compile_assign(const struct config *c, const struct active *a, const struct rules *rules,
+		   char **ret, size_t *ret_size)
 {
 	_cleanup_(assign_freep) struct assign *proof = NULL;
 	_cleanup_(freep) char *text = NULL;
-	struct rules rules = {0};
 	size_t size = 0;
 	int r;
 
-	r = compile_rules(c, a, &rules);
-	if (r == 0)
-		r = print_assign(c, a, &rules, &text, &size);
-	rules_done(&rules);
+	r = print_assign(c, a, rules, &text, &size);
 	if (r == 0)
 		r = assign_parse(text, size, &proof, NULL);
 	if (r < 0)
@@ -221,7 +415,8 @@ int compile_rule_digests(const char *text, struct words *ret)
 
 		line += *line == '\n';
 		rule = startswith(line, "rule ");
-		digest = rule ? strchr(rule, ' ') : NULL;
+		/* What was derived is no profile's version. */
+		digest = rule && !startswith(rule, CONFIG_OVERRIDE) ? strchr(rule, ' ') : NULL;
 		if (!digest || snprintf(copy, sizeof(copy), "%.*s", DIGEST_HEX, digest + 1) < 0 ||
 		    !digest_valid(copy) || words_contain(ret, copy))
 			continue;

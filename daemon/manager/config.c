@@ -285,7 +285,9 @@ static const char *rule_name(const char *section)
 		return NULL;
 	while (*name == ' ' || *name == '\t')
 		name++;
-	return snapshot_label_valid(name, strlen(name)) ? name : NULL;
+	return snapshot_label_valid(name, strlen(name)) && !startswith(name, CONFIG_OVERRIDE)
+		       ? name
+		       : NULL;
 }
 
 static struct config_rule *find_rule(struct config *c, const char *name)

@@ -14,6 +14,8 @@
 #include "common/paths.h"
 #include "daemon/manager/words.h"
 
+#define CONFIG_OVERRIDE "override." /* rules of overrides are named so, and no [assign NAME] */
+
 /* [assign NAME]. All kinds that are named must hold, of one kind any one. */
 struct config_rule {
 	char *name;

@@ -20,9 +20,6 @@
 #define OBJECT          "/org/cudaenv/Manager1"
 #define INTERFACE       "org.cudaenv.Manager1"
 #define ERROR_DENIED    "org.cudaenv.Error.Denied"
-#define ERROR_NO_SUCH   "org.cudaenv.Error.NoSuchProfile"
-#define ERROR_INVALID   "org.cudaenv.Error.Invalid"
-#define ERROR_FAILED    "org.cudaenv.Error.Failed"
 #define ADMIN_GROUP     "cudaenv-admin"
 #define BACKLOG         64
 #define TOTAL_MAX       64 /* connections of ordinary users */
@@ -134,7 +131,7 @@ static int show(struct client *c, sd_bus_message *m, char **ret, sd_bus_error *e
 	r = document_show(manager, name, ret);
 	if (r == -ENOENT)
 		return sd_bus_error_setf(
-			error, ERROR_NO_SUCH,
+			error, ERROR_NO_SUCH_PROFILE,
 			name[0] ? "there is no profile '%.128s'" : "no profile is in use", name);
 	p = profile_set_find(&manager->profiles, name);
 	if (r == -EBADMSG && p && document_fault(p, &fault) == 0)
@@ -162,10 +159,51 @@ static int use(struct client *c, sd_bus_message *m, char **ret, sd_bus_error *er
 {
 	_cleanup_(freep) char *user = NULL;
 	struct caller who = caller_of(c, &user);
-	const char *profile, *reason;
-	int r = sd_bus_message_read(m, "ss", &profile, &reason);
+	const char *profile, *scope, *reason;
+	uint64_t seconds;
+	int r = sd_bus_message_read(m, "ssts", &profile, &scope, &seconds, &reason);
 
-	return r < 0 ? r : operation_use(c->control->manager, &who, profile, reason, ret, error);
+	return r < 0 ? r
+		     : operation_use_for(c->control->manager, &who, profile, scope, seconds, reason,
+					 ret, error);
+}
+
+static int read_strings(sd_bus_message *m, struct words *ret)
+{
+	const char *s;
+	int r = sd_bus_message_enter_container(m, 'a', "s"), k;
+
+	while (r >= 0 && (k = sd_bus_message_read_basic(m, 's', &s)) != 0)
+		r = k < 0 ? k : words_add(ret, s);
+	return r < 0 ? r : sd_bus_message_exit_container(m);
+}
+
+static int set(struct client *c, sd_bus_message *m, char **ret, sd_bus_error *error)
+{
+	_cleanup_(freep) char *user = NULL;
+	struct caller who = caller_of(c, &user);
+	struct words variables = {0};
+	const char *scope, *reason;
+	uint64_t seconds;
+	int r = read_strings(m, &variables);
+
+	if (r >= 0)
+		r = sd_bus_message_read(m, "sts", &scope, &seconds, &reason);
+	if (r >= 0)
+		r = operation_set(c->control->manager, &who, &variables, scope, seconds, reason,
+				  ret, error);
+	words_done(&variables);
+	return r;
+}
+
+static int reset(struct client *c, sd_bus_message *m, char **ret, sd_bus_error *error)
+{
+	_cleanup_(freep) char *user = NULL;
+	struct caller who = caller_of(c, &user);
+	const char *scope, *reason;
+	int r = sd_bus_message_read(m, "ss", &scope, &reason);
+
+	return r < 0 ? r : operation_reset(c->control->manager, &who, scope, reason, ret, error);
 }
 
 static int rollback(struct client *c, sd_bus_message *m, char **ret, sd_bus_error *error)
@@ -202,7 +240,9 @@ static int release(struct client *c, sd_bus_message *m, char **ret, sd_bus_error
 	X("Show", "s", false, show)                                                                \
 	X("History", "", false, history)                                                           \
 	X("SetMode", "ss", true, set_mode)                                                         \
-	X("Use", "ss", true, use)                                                                  \
+	X("Use", "ssts", true, use)                                                                \
+	X("Set", "assts", true, set)                                                               \
+	X("Reset", "ss", true, reset)                                                              \
 	X("Rollback", "s", true, rollback)                                                         \
 	X("Reload", "", true, reload)                                                              \
 	X("Release", "sss", true, release)

@@ -5,7 +5,6 @@
 
 #include "common/profile-text.h"
 #include "common/util.h"
-#include "daemon/manager/compile.h"
 #include "daemon/manager/json.h"
 #include "daemon/manager/manager.h"
 
@@ -59,8 +58,15 @@ static bool is_edited(const struct manager *m, const char *name)
 {
 	const char *applied = active_applied(&m->state->active, name);
 	const struct profile *p = profile_set_find(&m->profiles, name);
+	const char *file = p && p->valid ? p->digest : "";
 
-	return applied && !(p && p->valid && streq(p->digest, applied));
+	for (size_t i = 0; i < m->state->active.overrides.n; i++) {
+		const struct override *o = &m->state->active.overrides.items[i];
+
+		if (streq(o->profile, name) && !streq(o->digest, file))
+			return true;
+	}
+	return applied && !streq(file, applied);
 }
 
 /* Names of profiles in force whose file is gone are listed as well. */
@@ -74,7 +80,24 @@ static int profile_names(const struct manager *m, struct words *ret)
 	for (size_t i = 0; r == 0 && i < a->n_applied; i++)
 		if (!words_contain(ret, a->applied[i].profile))
 			r = words_add(ret, a->applied[i].profile);
+	for (size_t i = 0; r == 0 && i < a->overrides.n; i++) {
+		const char *name = a->overrides.items[i].profile;
+
+		if (name[0] && !words_contain(ret, name))
+			r = words_add(ret, name);
+	}
 	return r;
+}
+
+/* That of the last override with profile NAME; "": there is none. */
+static const char *digest_of_override(const struct manager *m, const char *name)
+{
+	const struct overrides *all = &m->state->active.overrides;
+
+	for (size_t i = all->n; i > 0; i--)
+		if (streq(all->items[i - 1].profile, name))
+			return all->items[i - 1].digest;
+	return "";
 }
 
 static const char *in_force_or_file(const struct manager *m, const char *name)
@@ -82,7 +105,7 @@ static const char *in_force_or_file(const struct manager *m, const char *name)
 	const char *applied = active_applied(&m->state->active, name);
 	const struct profile *p = profile_set_find(&m->profiles, name);
 
-	return applied ? applied : p && p->valid ? p->digest : "";
+	return applied ? applied : p && p->valid ? p->digest : digest_of_override(m, name);
 }
 
 static int add_status_profiles(struct manager *m, json_object *o)
@@ -118,9 +141,8 @@ static const char *chosen_by(const struct manager *m, char buf[24])
 {
 	for (size_t i = m->state->n_history; m->state->active.chosen && i > 0; i--) {
 		const struct history_entry *e = &m->state->history[i - 1];
-		enum mode mode;
 
-		if (!streq(e->scope, "node") || mode_parse(e->action, &mode) == 0)
+		if (!history_is_choice(e))
 			continue;
 		if (e->user || e->uid == STATE_UID_UNKNOWN)
 			return e->user;
@@ -133,40 +155,59 @@ static const char *chosen_by(const struct manager *m, char buf[24])
 /* Why a new job gets what it gets: the rules in the order in which they are asked. */
 static int add_rules(const struct manager *m, json_object *o)
 {
-	json_object *list = json_object_new_array();
-	struct rules rules = {0};
+	json_object *list = json_object_new_array(), *last;
 	const char *by;
 	char buf[24];
-	int r;
 
-	if (json_add_take(o, "rules", list))
+	if (json_add_take(o, "rules", list) || rules_to_json(&m->rules, list))
 		return -ENOMEM;
-	r = compile_rules(m->config, &m->state->active, &rules);
-	if (r < 0)
-		return r;
 	by = chosen_by(m, buf);
-	if (by)
-		rules.items[rules.n - 1].by = strdup(by);
-	r = rules_to_json(&rules, list);
-	rules_done(&rules);
-	return r;
+	if (m->rules.n == 0 || !by)
+		return 0;
+	last = json_object_array_get_idx(list, m->rules.n - 1);
+	return json_add_string(last, "by", by);
+}
+
+static int add_overrides(const struct manager *m, json_object *o)
+{
+	const struct overrides *all = &m->state->active.overrides;
+	json_object *list = json_object_new_array();
+
+	if (json_add_take(o, "overrides", list))
+		return -ENOMEM;
+	for (size_t i = 0; i < all->n; i++) {
+		json_object *item = json_object_new_object();
+
+		if (json_append_take(list, item) || override_to_json(&all->items[i], item))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* The profile that the whole node has for a while, or its own choice; "" none. */
+static const char *profile_of_node(const struct active *a)
+{
+	static const struct scope node = {.kind = SCOPE_NODE};
+	const struct override *o = overrides_find(&a->overrides, OVERRIDE_USE, &node);
+
+	return o ? o->profile : a->digest[0] ? a->profile : "";
 }
 
 static int format_verdict(const struct manager *m, char **ret)
 {
 	const struct active *a = &m->state->active;
+	const char *profile = profile_of_node(a);
 	int n;
 
 	if (a->mode == MODE_OFF)
 		n = asprintf(ret, "off: nothing is set");
 	else if (a->mode == MODE_OBSERVE)
 		n = asprintf(ret, "observing: nothing is set, %s%s",
-			     a->digest[0] ? "new jobs would get " : "no profile is in use",
-			     a->digest[0] ? a->profile : "");
-	else if (!a->digest[0])
+			     profile[0] ? "new jobs would get " : "no profile is in use", profile);
+	else if (!profile[0])
 		n = asprintf(ret, "on, but no profile is in use: only rules give one");
 	else
-		n = asprintf(ret, "OK: new jobs get %s", a->profile);
+		n = asprintf(ret, "OK: new jobs get %s", profile);
 	return n < 0 ? -ENOMEM : 0;
 }
 
@@ -193,7 +234,7 @@ static int add_status(struct manager *m, json_object *o)
 	    json_add_string(o, "last_error", m->last_error) ||
 	    json_add_number(o, "manager_pid", getpid()))
 		return -ENOMEM;
-	return add_status_profiles(m, o) || add_rules(m, o) ? -ENOMEM : 0;
+	return add_status_profiles(m, o) || add_rules(m, o) || add_overrides(m, o) ? -ENOMEM : 0;
 }
 
 int document_status(struct manager *m, char **ret)
@@ -251,6 +292,12 @@ int document_list(struct manager *m, char **ret)
 		return -ENOMEM;
 	if (r == 0)
 		r = add_rules(m, o);
+	if (r == 0)
+		r = add_overrides(m, o);
+	/* What `use --reset` goes back to. */
+	if (r == 0)
+		r = json_add_string(o, "configured",
+				    streq(m->config->profile, "none") ? NULL : m->config->profile);
 	return r < 0 ? r : json_print(o, ret);
 }
 

@@ -12,6 +12,7 @@ void history_entry_done(struct history_entry *e)
 	free(e->user);
 	free(e->action);
 	free(e->scope);
+	free(e->variables);
 	free(e->from);
 	free(e->to);
 	free(e->profile);
@@ -34,9 +35,11 @@ int history_to_json(const struct history_entry *e, json_object *o)
 	    json_add_string(o, "action", e->action) || json_add_string(o, "scope", e->scope) ||
 	    json_add_string(o, "from", e->from) || json_add_string(o, "to", e->to) ||
 	    json_add_string(o, "reason", e->reason) || json_add_string(o, "profile", e->profile) ||
-	    json_add_number(o, "generation", (int64_t)e->generation))
+	    json_add_number(o, "generation", (int64_t)e->generation) ||
+	    json_add_string(o, "variables", e->variables))
 		return -ENOMEM;
-	return 0;
+	return e->until > 0 ? json_add_number(o, "until", e->until)
+			    : json_add_string(o, "until", NULL);
 }
 
 int history_format(const struct history_entry *e, char **ret)
@@ -92,6 +95,10 @@ static int take(json_object *o, struct history_entry *e)
 	if (r == 0)
 		r = get_number(o, "generation", &generation);
 	if (r == 0)
+		r = get_number(o, "until", &e->until);
+	if (r == 0)
+		r = get_string(o, "variables", &e->variables);
+	if (r == 0)
 		r = get_string(o, "user", &e->user);
 	if (r == 0)
 		r = get_string(o, "action", &e->action);
@@ -132,16 +139,12 @@ int history_parse(const char *line, struct history_entry *ret)
 	return 0;
 }
 
-static bool changes_digest(const struct history_entry *e)
+bool history_is_choice(const struct history_entry *e)
 {
-	static const char *const modes[] = {"off", "observe", "on"};
+	enum mode mode;
 
-	if (!streq(e->scope, "node"))
-		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(modes); i++)
-		if (streq(e->action, modes[i]))
-			return false;
-	return true;
+	/* An override of the whole node always has an end. */
+	return streq(e->scope, "node") && e->until == 0 && mode_parse(e->action, &mode) < 0;
 }
 
 int state_previous(const struct state *s, char ret[DIGEST_SIZE])
@@ -154,7 +157,7 @@ int state_previous(const struct state *s, char ret[DIGEST_SIZE])
 	for (size_t i = 0; i < s->n_history; i++) {
 		const struct history_entry *e = &s->history[i];
 
-		if (!changes_digest(e))
+		if (!history_is_choice(e))
 			continue;
 		if (n == 0)
 			stack[n++] = e->from ? e->from : "";

@@ -8,12 +8,15 @@ daemon_libmanager_la_SOURCES = \
 	daemon/manager/config.c daemon/manager/config.h \
 	daemon/manager/config-load.c \
 	daemon/manager/control.c daemon/manager/control.h \
+	daemon/manager/derive.c \
 	daemon/manager/documents.c \
 	daemon/manager/files.c daemon/manager/files.h \
 	daemon/manager/history.c \
 	daemon/manager/json.c daemon/manager/json.h \
 	daemon/manager/manager.c daemon/manager/manager.h \
 	daemon/manager/operations.c \
+	daemon/manager/override.c daemon/manager/override.h \
+	daemon/manager/override-operations.c \
 	daemon/manager/peer.c daemon/manager/peer.h \
 	daemon/manager/publish.c daemon/manager/publish.h \
 	daemon/manager/release.c daemon/manager/release.h \

@@ -25,6 +25,7 @@ struct manager *manager_free(struct manager *m)
 	(void)watch_free(m->published);
 	for (size_t i = 0; i < ARRAY_SIZE(m->signals); i++)
 		(void)sd_event_source_disable_unref(m->signals[i]);
+	(void)sd_event_source_disable_unref(m->ends);
 	(void)publisher_free(m->publisher);
 	(void)state_free(m->state);
 	profile_set_done(&m->profiles);
@@ -32,6 +33,8 @@ struct manager *manager_free(struct manager *m)
 	(void)facts_free(m->facts);
 	(void)config_free(m->config);
 	paths_done(&m->paths);
+	rules_done(&m->rules);
+	derived_done(&m->derived);
 	free(m->assign);
 	free(m->last_error);
 	free(m->versions);
@@ -47,20 +50,34 @@ static void say(struct words *complaints)
 	words_done(complaints);
 }
 
-int manager_load_config(struct manager *m)
+/* Can C be published with what is in force? */
+static int try_config(const struct manager *m, const struct config *c)
 {
 	const struct active nothing = {.mode = MODE_OBSERVE};
-	_cleanup_(config_freep) struct config *c = NULL;
+	const struct active *a = m->state ? &m->state->active : &nothing;
 	_cleanup_(freep) char *text = NULL;
-	struct words complaints = {0};
+	struct rules rules = {0};
 	size_t size;
+	int r;
+
+	r = compile_rules(c, a, &rules);
+	if (r == 0)
+		r = compile_assign(c, a, &rules, &text, &size);
+	rules_done(&rules);
+	return r;
+}
+
+int manager_load_config(struct manager *m)
+{
+	_cleanup_(config_freep) struct config *c = NULL;
+	struct words complaints = {0};
 	int r;
 
 	r = config_load(&m->paths, &c, &complaints);
 	say(&complaints);
 	if (r < 0)
 		return r;
-	r = compile_assign(c, &nothing, &text, &size);
+	r = try_config(m, c);
 	if (r == -ENOMEM)
 		return r;
 	if (r < 0) {
@@ -138,9 +155,8 @@ static int missed_edits(struct manager *m, struct words *ret)
 		return 0;
 	for (size_t i = s->n_history; i > 0; i--) {
 		const struct history_entry *e = &s->history[i - 1];
-		enum mode mode;
 
-		if (!streq(e->scope, "node") || mode_parse(e->action, &mode) == 0)
+		if (!history_is_choice(e))
 			continue;
 		if (streq(e->action, "rollback"))
 			return 0;
@@ -172,12 +188,31 @@ static int put_in_force(struct manager *m, struct words *refresh, const char *ac
 	return switch_commit(m, &next, &why);
 }
 
+/* Settings that have grown while we were not there go before overrides. */
+static void fit_overrides(struct manager *m)
+{
+	static const struct change why = {.action = "reset",
+					  .uid = STATE_UID_UNKNOWN,
+					  .reason = "with the settings there would be more rules "
+						    "than a start may look at"};
+	struct overrides old = m->state->active.overrides;
+	int r = try_config(m, m->config);
+
+	if (r == 0 || r == -ENOMEM || old.n == 0)
+		return;
+	log_error("Settings and overrides are too many rules together: all overrides are ended");
+	m->state->active.overrides = (struct overrides){0};
+	(void)switch_record_overrides(m, &old, &why);
+	overrides_done(&old);
+	m->unsaved = true;
+}
+
 /* What was in force when the last manager ended, whichever of the runtime tree and the state
  * directory knows it better; then what the settings say, where nobody has chosen. */
 static int take_up(struct manager *m)
 {
+	struct active found, old = {0};
 	struct words refresh = {0};
-	struct active found;
 	int r;
 
 	/* Versions in force do not need their files. */
@@ -189,11 +224,14 @@ static int take_up(struct manager *m)
 		return log_error_errno(r, "Failed to read %s/assign: %m", m->paths.runtime);
 	if (r > 0) {
 		log_notice("%s/assign is newer than %s: adopted", m->paths.runtime, m->paths.state);
-		active_done(&m->state->active);
+		old = m->state->active;
 		m->state->active = found;
 		m->unsaved = true; /* persisted below */
 	}
-	switch_record_found(m);
+	switch_record_found(m, r > 0 ? &old.overrides : NULL);
+	active_done(&old);
+	m->state->rebuilt = false;
+	fit_overrides(m);
 	r = missed_edits(m, &refresh);
 	if (r == 0)
 		r = put_in_force(m, &refresh, refresh.n > 0 ? "apply" : "config");

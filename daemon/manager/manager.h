@@ -4,12 +4,13 @@
 /*
  * The manager's one object: what is on disk (settings, profiles), what is in force (state->active),
  * what is published, and the event sources that keep them in step. manager.c builds and runs it;
- * switch.c changes what is in force; operations.c does what control calls ask; documents.c tells in
- * JSON how things stand.
+ * switch.c changes what is in force; operations.c does what control calls ask,
+ * override-operations.c that of overrides, and ends them in time; documents.c tells in JSON how
+ * things stand.
  *
  * Invariants: state->active is what `assign` says, whatever the profile files say now; every digest
- * in it is in snapshots/ and in the state directory; whoever was answered finds the change after
- * kill -9.
+ * in it is in snapshots/, and in the state directory unless it is derived from others there;
+ * whoever was answered finds the change after kill -9.
  */
 
 #include <systemd/sd-bus.h>
@@ -18,6 +19,7 @@
 #include "common/facts.h"
 #include "common/paths.h"
 #include "common/profile.h"
+#include "daemon/manager/compile.h"
 #include "daemon/manager/config.h"
 #include "daemon/manager/publish.h"
 #include "daemon/manager/state.h"
@@ -32,6 +34,12 @@ struct version {
 	char digest[DIGEST_SIZE];
 	const char *scope;
 	char rank_digest[DIGEST_SIZE]; /* "" without facts */
+};
+
+/* Snapshots that are no profile's version: `set` makes them of one. */
+struct derived {
+	struct profile **items;
+	size_t n;
 };
 
 struct manager {
@@ -51,6 +59,9 @@ struct manager {
 	struct publisher *publisher;
 	char *assign; /* as published */
 	size_t assign_size;
+	struct rules rules;     /* those of `assign` */
+	struct derived derived; /* snapshots of theirs */
+	sd_event_source *ends;  /* when the first override ends */
 	char *last_error;
 	struct version *versions; /* a cache of documents.c */
 	size_t n_versions;
@@ -111,15 +122,25 @@ int switch_adopt(struct manager *m, struct active *ret);
 
 /* One entry of the history; strings are borrowed, NULL or "": none. */
 struct record {
-	const char *action, *scope, *from, *to, *profile;
+	const char *action, *scope, *from, *to, *profile, *variables;
+	int64_t until;
 };
 
 /* 0 or negative errno: then the entry is in memory only, and is written with the next state_save().
  */
 int switch_record(struct manager *m, const struct change *why, const struct record *what);
 
-/* History entries for what is in force and is not the history's last word. */
-void switch_record_found(struct manager *m);
+/* History entries for what is in force and is not the history's last word; OLD are the overrides
+ * that were. */
+void switch_record_found(struct manager *m, const struct overrides *old);
+/* An entry, and a line in the journal, for each override that began, changed or ended. 0 or the
+ * first failure. */
+int switch_record_overrides(struct manager *m, const struct overrides *old,
+			    const struct change *why);
+/* Takes out overrides that have ended. */
+void switch_end_overrides(struct manager *m);
+/* That this is done when the next one ends. */
+int switch_arm(struct manager *m);
 
 /* Puts right what was damaged or removed in the runtime tree. 0, or -ESTALE when the tree itself is
  * gone. */
@@ -132,16 +153,35 @@ void switch_update_status(struct manager *m);
 /* The bytes of DIGEST from the state directory, a profile or the tree. 0, -ENOENT, -ENOMEM. */
 int switch_fetch(struct manager *m, const char *digest, char **ret, size_t *ret_size);
 
-/* --- operations.c: logs */
+/* --- derive.c: does not log */
+
+/* Fills in the digests of RULES that are to be derived, whose snapshots are RET's. 0, -EMSGSIZE:
+ * one would be too large, -ENOENT: its base is lost, -ENOMEM, other. */
+int derive_rules(struct manager *m, struct rules *rules, struct derived *ret);
+const struct profile *derived_find(const struct derived *d, const char *digest);
+void derived_done(struct derived *d);
+
+/* --- operations.c, override-operations.c: log */
 
 struct caller {
 	uid_t uid;
 	const char *user; /* NULL unknown */
 };
 
-/* Each answers with a JSON document, or fills ERROR and returns negative errno. */
+/* Each answers with a JSON document, or fills ERROR and returns negative errno. The node's own
+ * choice ends an override of it. */
 int operation_use(struct manager *m, const struct caller *who, const char *profile,
 		  const char *reason, char **ret, sd_bus_error *error);
+/* SCOPE as scope_parse() reads it; SECONDS 0: without an end, which the node has for use alone. */
+int operation_use_for(struct manager *m, const struct caller *who, const char *profile,
+		      const char *scope, uint64_t seconds, const char *reason, char **ret,
+		      sd_bus_error *error);
+int operation_set(struct manager *m, const struct caller *who, const struct words *variables,
+		  const char *scope, uint64_t seconds, const char *reason, char **ret,
+		  sd_bus_error *error);
+/* "node": all overrides, and the node's own choice. */
+int operation_reset(struct manager *m, const struct caller *who, const char *scope,
+		    const char *reason, char **ret, sd_bus_error *error);
 int operation_rollback(struct manager *m, const struct caller *who, const char *reason, char **ret,
 		       sd_bus_error *error);
 int operation_set_mode(struct manager *m, const struct caller *who, const char *mode,
@@ -149,6 +189,25 @@ int operation_set_mode(struct manager *m, const struct caller *who, const char *
 /* Reads settings and profiles anew; rules and `profile =` take the profiles' present versions. WHO
  * NULL: a signal. */
 int operation_reload(struct manager *m, const struct caller *who, char **ret, sd_bus_error *error);
+
+#define ERROR_NO_SUCH_PROFILE "org.cudaenv.Error.NoSuchProfile"
+#define ERROR_INVALID         "org.cudaenv.Error.Invalid"
+#define ERROR_FAILED          "org.cudaenv.Error.Failed"
+#define ERROR_NOTHING_BEFORE  "org.cudaenv.Error.NothingBefore"
+#define ERROR_TOO_MANY        "org.cudaenv.Error.TooMany"
+
+/* Steps that operations have in common. */
+int operation_fail(sd_bus_error *error, int r, const char *what);
+int operation_check_reason(const char *reason, sd_bus_error *error);
+/* What another hand put in force since we looked must be known before it is replaced. */
+int operation_prepare(struct manager *m, struct active *ret, sd_bus_error *error);
+int operation_find_profile(struct manager *m, const char *name, const struct profile **ret,
+			   sd_bus_error *error);
+int operation_commit(struct manager *m, struct active *next, const struct caller *who,
+		     const char *action, const char *reason, sd_bus_error *error);
+/* The fields that every answer has. */
+int operation_outcome(const struct manager *m, json_object *o, const char *action, const char *from,
+		      const char *to);
 
 /* --- documents.c: does not log */
 

@@ -9,18 +9,13 @@
 #include "daemon/manager/json.h"
 #include "daemon/manager/manager.h"
 
-#define ERROR_NO_SUCH_PROFILE "org.cudaenv.Error.NoSuchProfile"
-#define ERROR_INVALID         "org.cudaenv.Error.Invalid"
-#define ERROR_FAILED          "org.cudaenv.Error.Failed"
-#define ERROR_NOTHING_BEFORE  "org.cudaenv.Error.NothingBefore"
-
-static int fail(sd_bus_error *error, int r, const char *what)
+int operation_fail(sd_bus_error *error, int r, const char *what)
 {
 	(void)sd_bus_error_setf(error, ERROR_FAILED, "%s: %s", what, strerror(-r));
 	return r;
 }
 
-static int check_reason(const char *reason, sd_bus_error *error)
+int operation_check_reason(const char *reason, sd_bus_error *error)
 {
 	if (strlen(reason) <= STATE_REASON_MAX)
 		return 0;
@@ -28,19 +23,18 @@ static int check_reason(const char *reason, sd_bus_error *error)
 				 STATE_REASON_MAX);
 }
 
-/* What another hand put in force since we looked must be known before it is replaced. */
-static int prepare(struct manager *m, struct active *ret, sd_bus_error *error)
+int operation_prepare(struct manager *m, struct active *ret, sd_bus_error *error)
 {
 	int r = switch_heal(m);
 
 	if (r < 0)
-		return fail(error, r, m->paths.runtime);
+		return operation_fail(error, r, m->paths.runtime);
 	r = active_copy(&m->state->active, ret);
-	return r < 0 ? fail(error, r, "cannot change anything") : 0;
+	return r < 0 ? operation_fail(error, r, "cannot change anything") : 0;
 }
 
-static int add_outcome(json_object *o, const struct manager *m, const char *action,
-		       const char *from, const char *to)
+int operation_outcome(const struct manager *m, json_object *o, const char *action, const char *from,
+		      const char *to)
 {
 	const struct active *a = &m->state->active;
 
@@ -61,11 +55,11 @@ static int answer(const struct manager *m, const char *action, const char *from,
 {
 	_cleanup_(json_putp) json_object *o = json_object_new_object();
 
-	return !o || add_outcome(o, m, action, from, to) ? -ENOMEM : json_print(o, ret);
+	return !o || operation_outcome(m, o, action, from, to) ? -ENOMEM : json_print(o, ret);
 }
 
-static int commit(struct manager *m, struct active *next, const struct caller *who,
-		  const char *action, const char *reason, sd_bus_error *error)
+int operation_commit(struct manager *m, struct active *next, const struct caller *who,
+		     const char *action, const char *reason, sd_bus_error *error)
 {
 	const struct change why = {
 		.action = action, .uid = who->uid, .user = who->user, .reason = reason};
@@ -73,11 +67,22 @@ static int commit(struct manager *m, struct active *next, const struct caller *w
 
 	switch_save(m);
 	r = switch_commit(m, next, &why);
-	return r < 0 ? fail(error, r, "nothing has changed") : 0;
+	if (r == -E2BIG || r == -EFBIG || r == -EBADMSG)
+		return sd_bus_error_set(error, ERROR_TOO_MANY,
+					"nothing has changed: settings and overrides together are "
+					"more rules than a start may look at; end overrides by "
+					"cudaenvctl use --reset"),
+		       r;
+	if (r == -EMSGSIZE)
+		return sd_bus_error_set(error, ERROR_TOO_MANY,
+					"nothing has changed: a profile and the variables that are "
+					"set over it are too large together"),
+		       r;
+	return r < 0 ? operation_fail(error, r, "nothing has changed") : 0;
 }
 
-static int find_profile(struct manager *m, const char *name, const struct profile **ret,
-			sd_bus_error *error)
+int operation_find_profile(struct manager *m, const char *name, const struct profile **ret,
+			   sd_bus_error *error)
 {
 	const struct profile *p = profile_set_find(&m->profiles, name);
 	_cleanup_(freep) char *fault = NULL;
@@ -101,6 +106,9 @@ static int find_profile(struct manager *m, const char *name, const struct profil
 /* Everything but the profile that was asked for keeps its version. */
 static int use(struct manager *m, const struct profile *p, struct active *next)
 {
+	static const struct scope node = {.kind = SCOPE_NODE};
+
+	overrides_remove(&next->overrides, &node);
 	next->chosen = true;
 	strcpy(next->profile, p->name);
 	strcpy(next->digest, p->digest);
@@ -117,25 +125,25 @@ int operation_use(struct manager *m, const struct caller *who, const char *profi
 	struct active next;
 	int r;
 
-	r = check_reason(reason, error);
+	r = operation_check_reason(reason, error);
 	if (r < 0)
 		return r;
 	r = switch_load_profiles(m, NULL);
 	if (r < 0)
-		return fail(error, r, "cannot read the profiles");
-	r = find_profile(m, profile, &p, error);
+		return operation_fail(error, r, "cannot read the profiles");
+	r = operation_find_profile(m, profile, &p, error);
 	if (r < 0)
 		return r;
-	r = prepare(m, &next, error);
+	r = operation_prepare(m, &next, error);
 	if (r < 0)
 		return r;
 	strcpy(from, next.digest);
 	r = use(m, p, &next);
 	if (r < 0) {
 		active_done(&next);
-		return fail(error, r, "nothing has changed");
+		return operation_fail(error, r, "nothing has changed");
 	}
-	r = commit(m, &next, who, "use", reason, error);
+	r = operation_commit(m, &next, who, "use", reason, error);
 	return r < 0 ? r : answer(m, "use", from, m->state->active.digest, ret);
 }
 
@@ -171,10 +179,10 @@ int operation_rollback(struct manager *m, const struct caller *who, const char *
 	struct active next;
 	int r;
 
-	r = check_reason(reason, error);
+	r = operation_check_reason(reason, error);
 	if (r < 0)
 		return r;
-	r = prepare(m, &next, error);
+	r = operation_prepare(m, &next, error);
 	if (r < 0)
 		return r;
 	strcpy(from, next.digest);
@@ -189,11 +197,11 @@ int operation_rollback(struct manager *m, const struct caller *who, const char *
 		r = roll_back_to(m, to, &next);
 	if (r < 0) {
 		active_done(&next);
-		return fail(error, r,
-			    r == -ENOENT ? "the earlier snapshot is no longer kept"
-					 : "nothing has changed");
+		return operation_fail(error, r,
+				      r == -ENOENT ? "the earlier snapshot is no longer kept"
+						   : "nothing has changed");
 	}
-	r = commit(m, &next, who, "rollback", reason, error);
+	r = operation_commit(m, &next, who, "rollback", reason, error);
 	return r < 0 ? r : answer(m, "rollback", from, m->state->active.digest, ret);
 }
 
@@ -205,18 +213,18 @@ int operation_set_mode(struct manager *m, const struct caller *who, const char *
 	enum mode to;
 	int r;
 
-	r = check_reason(reason, error);
+	r = operation_check_reason(reason, error);
 	if (r < 0)
 		return r;
 	if (mode_parse(mode, &to) < 0)
 		return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS,
 					"the mode is off, observe or on");
-	r = prepare(m, &next, error);
+	r = operation_prepare(m, &next, error);
 	if (r < 0)
 		return r;
 	from = mode_name(next.mode);
 	next.mode = to;
-	r = commit(m, &next, who, mode_name(to), reason, error);
+	r = operation_commit(m, &next, who, mode_name(to), reason, error);
 	return r < 0 ? r : answer(m, mode_name(to), from, mode_name(to), ret);
 }
 
@@ -243,7 +251,7 @@ int operation_reload(struct manager *m, const struct caller *who, char **ret, sd
 	struct active next;
 	int r;
 
-	r = prepare(m, &next, error);
+	r = operation_prepare(m, &next, error);
 	if (r < 0)
 		return r;
 	strcpy(from, next.digest);
@@ -257,10 +265,10 @@ int operation_reload(struct manager *m, const struct caller *who, char **ret, sd
 	words_done(&refresh);
 	if (r < 0) {
 		active_done(&next);
-		return fail(error, r, "cannot reload");
+		return operation_fail(error, r, "cannot reload");
 	}
 	if (m->control)
 		control_reload(m->control);
-	r = commit(m, &next, who ? who : &nobody, "reload", "", error);
+	r = operation_commit(m, &next, who ? who : &nobody, "reload", "", error);
 	return r < 0 ? r : answer(m, "reload", from, m->state->active.digest, ret);
 }

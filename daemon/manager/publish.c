@@ -12,6 +12,8 @@
 #include "daemon/manager/publish.h"
 
 #define PUBLISHED_MODE     0444
+#define BASIS              "active"
+#define BASIS_MODE         0600
 #define BROKER_USER        "cudaenv"
 #define WRITABLE_BY_OTHERS (S_IWGRP | S_IWOTH)
 
@@ -384,6 +386,22 @@ static int file_is(const struct publisher *p, const char *name, mode_t mode, con
 	return is_believable(p->dir_fd, name, mode, &st) &&
 	       file_read(p->dir_fd, name, RUNTIME_FILE_MAX, &bytes, &n) == 0 && n == size &&
 	       memcmp(bytes, text, n) == 0;
+}
+
+int publisher_basis(struct publisher *p, const char *text, size_t size)
+{
+	return file_replace(p->dir_fd, BASIS, text, size, BASIS_MODE, 0);
+}
+
+int publisher_read_basis(const struct publisher *p, char **ret, size_t *ret_size)
+{
+	struct stat st;
+
+	if (fstatat(p->dir_fd, BASIS, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (!is_believable(p->dir_fd, BASIS, BASIS_MODE, &st))
+		return -EPERM;
+	return file_read(p->dir_fd, BASIS, RUNTIME_FILE_MAX, ret, ret_size);
 }
 
 int publisher_assign(struct publisher *p, const char *text, size_t size)

@@ -65,6 +65,12 @@ int publisher_adopt(struct publisher *p);
  * negative errno. */
 int publisher_prune(struct publisher *p, const struct words *keep);
 
+/* What the next `assign` is made of, for the manager alone (0600): it lives and goes with that
+ * file.
+ */
+int publisher_basis(struct publisher *p, const char *text, size_t size);
+/* 0, -ENOENT, -EPERM (not ours alone), other negative errno. */
+int publisher_read_basis(const struct publisher *p, char **ret, size_t *ret_size);
 int publisher_assign(struct publisher *p, const char *text, size_t size);
 /* 1: the file is exactly this and believable, 0: not. */
 int publisher_assign_is(const struct publisher *p, const char *text, size_t size);

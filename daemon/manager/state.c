@@ -166,15 +166,14 @@ static int reconstruct(struct state *s, struct words *complaints)
 
 		if (e->generation > s->active.generation)
 			s->active.generation = e->generation;
-		if (!streq(e->scope, "node"))
-			continue;
-		if (mode_parse(e->action, &mode) == 0) {
+		if (streq(e->scope, "node") && mode_parse(e->action, &mode) == 0)
 			s->active.mode = mode;
+		if (!history_is_choice(e))
 			continue;
-		}
 		s->active.digest[0] = s->active.profile[0] = '\0';
 		/* "apply" follows an edit, whoever chose the profile. */
-		if (streq(e->action, "config") || streq(e->action, "reload"))
+		if (streq(e->action, "config") || streq(e->action, "reload") ||
+		    streq(e->action, "reset"))
 			s->active.chosen = false;
 		else if (!streq(e->action, "apply"))
 			s->active.chosen = true;
@@ -187,7 +186,7 @@ static int reconstruct(struct state *s, struct words *complaints)
 	if (s->active.profile[0] &&
 	    active_set_applied(&s->active, s->active.profile, s->active.digest) < 0)
 		return -ENOMEM;
-	s->found = true;
+	s->found = s->rebuilt = true;
 	return words_addf(complaints,
 			  "%s/active is lost: mode and profile are taken from the history",
 			  s->path);

@@ -5,8 +5,9 @@
  * What must survive a reboot: the choice in force, its history, and the last 64 snapshots.
  *
  *   active                   text, ends with "end": generation, mode, chosen, profile, digest,
- * applied lines history                  JSON lines, bounded, oldest first snapshots/DIGEST as
- * published
+ *                            applied lines, overrides
+ *   history                  JSON lines, bounded, oldest first
+ *   snapshots/DIGEST         as published
  *
  * Each file is replaced whole (history grows by one line at a time); a cut last line of history is
  * dropped, any other damage is moved aside to NAME.damaged and told in COMPLAINTS. This module does
@@ -20,6 +21,7 @@
 
 #include "common/assign.h"
 #include "daemon/manager/json.h"
+#include "daemon/manager/override.h"
 #include "daemon/manager/words.h"
 
 #define STATE_NAME_SIZE     129 /* a profile's name with NUL */
@@ -42,6 +44,7 @@ struct active {
 	char digest[DIGEST_SIZE];        /* "" none */
 	struct applied_version *applied; /* of every profile in force, the default's included */
 	size_t n_applied;
+	struct overrides overrides;
 };
 
 void active_done(struct active *a);
@@ -59,9 +62,12 @@ struct history_entry {
 	uint64_t generation;
 	uid_t uid; /* STATE_UID_UNKNOWN */
 	char *user;
-	char *action; /* use, rollback, off, observe, on, apply, config, adopt */
-	char *scope;  /* "node", "assign NAME" */
-	char *from;   /* digests, or modes */
+	char *action; /* use, rollback, off, observe, on, apply, config, adopt, set, reset, expired
+		       */
+	char *scope;  /* "node", "rules", "unit NAME", "user NAME" */
+	char *variables; /* of set */
+	int64_t until;   /* of an override; 0: no end, or none */
+	char *from;      /* digests, or modes */
 	char *to;
 	char *profile;
 	char *reason;
@@ -70,6 +76,9 @@ struct history_entry {
 void history_entry_done(struct history_entry *e);
 /* The fields of O, an empty object. 0, -ENOMEM, -EBADMSG (no such time). */
 int history_to_json(const struct history_entry *e, json_object *o);
+/* Did this change what the node's jobs get by its own choice: use, rollback and the like, but no
+ * mode and no override? */
+bool history_is_choice(const struct history_entry *e);
 /* One JSON object, compact, without LF. 0 or -ENOMEM / -EBADMSG. */
 int history_format(const struct history_entry *e, char **ret);
 int history_parse(const char *line, struct history_entry *ret);
@@ -79,7 +88,8 @@ struct state {
 	int dir_fd;
 	int snapshots_fd;
 	int lock_fd;
-	bool found; /* there was a readable active file */
+	bool found;   /* there was a readable active file */
+	bool rebuilt; /* from the history, which does not know all */
 	struct active active;
 	struct history_entry *history;
 	size_t n_history;

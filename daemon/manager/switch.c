@@ -26,13 +26,20 @@ void manager_set_error(struct manager *m, const char *format, ...)
 	m->last_error = text;
 }
 
+static int add_once(struct words *w, const char *digest)
+{
+	return !digest[0] || words_contain(w, digest) ? 0 : words_add(w, digest);
+}
+
+/* The versions of profiles that A gives. */
 static int in_force(const struct active *a, struct words *ret)
 {
-	int r = a->digest[0] ? words_add(ret, a->digest) : 0;
+	int r = add_once(ret, a->digest);
 
 	for (size_t i = 0; r == 0 && i < a->n_applied; i++)
-		if (!words_contain(ret, a->applied[i].digest))
-			r = words_add(ret, a->applied[i].digest);
+		r = add_once(ret, a->applied[i].digest);
+	for (size_t i = 0; r == 0 && i < a->overrides.n; i++)
+		r = add_once(ret, a->overrides.items[i].digest);
 	return r;
 }
 
@@ -41,25 +48,37 @@ static int in_use(const struct manager *m, const struct active *a, struct words 
 {
 	int r = in_force(a, ret);
 
+	for (size_t i = 0; r == 0 && i < m->derived.n; i++)
+		r = add_once(ret, m->derived.items[i]->digest);
 	for (size_t i = 0; r == 0 && i < m->profiles.n_profiles; i++)
 		if (m->profiles.profiles[i]->valid)
 			r = words_add(ret, m->profiles.profiles[i]->digest);
 	return r;
 }
 
+/* Of those that are read, and those that were derived from them. NULL: none. */
+static const struct profile *profile_of(const struct manager *m, const char *digest)
+{
+	for (size_t i = 0; i < m->profiles.n_profiles; i++) {
+		const struct profile *p = m->profiles.profiles[i];
+
+		if (p->valid && streq(p->digest, digest))
+			return p;
+	}
+	return derived_find(&m->derived, digest);
+}
+
 int switch_fetch(struct manager *m, const char *digest, char **ret, size_t *ret_size)
 {
 	struct runtime rt = RUNTIME_NULL;
+	const struct profile *p;
 	int r;
 
 	r = state_fetch(m->state, digest, ret, ret_size);
 	if (r == 0 || r == -ENOMEM)
 		return r;
-	for (size_t i = 0; i < m->profiles.n_profiles; i++) {
-		const struct profile *p = m->profiles.profiles[i];
-
-		if (!p->valid || !streq(p->digest, digest))
-			continue;
+	p = profile_of(m, digest);
+	if (p) {
 		*ret = malloc(p->snapshot_size + 1);
 		if (!*ret)
 			return -ENOMEM;
@@ -200,6 +219,33 @@ static int resolve_one(struct manager *m, const char *name, const struct words *
 	return ret[0] ? active_set_applied(kept, name, ret) : 0;
 }
 
+/* The version of an override's profile is its own: an edit that is tried on one user reaches nobody
+ * else. It follows the file only where edits are applied at once. */
+static int resolve_overrides(struct manager *m, const struct words *refresh,
+			     struct overrides *overrides)
+{
+	for (size_t i = 0; i < overrides->n; i++) {
+		struct override *o = &overrides->items[i];
+		const struct profile *p = profile_set_find(&m->profiles, o->profile);
+		_cleanup_(freep) char *bytes = NULL;
+		bool valid = p && p->valid;
+		size_t size;
+		int r;
+
+		if (o->action != OVERRIDE_USE)
+			continue;
+		if (valid && m->config->apply_on_change && refresh &&
+		    words_contain(refresh, o->profile))
+			strcpy(o->digest, p->digest);
+		r = o->digest[0] ? switch_fetch(m, o->digest, &bytes, &size) : -ENOENT;
+		if (r == -ENOMEM)
+			return r;
+		if (r < 0)
+			strcpy(o->digest, valid ? p->digest : "");
+	}
+	return 0;
+}
+
 int switch_resolve(struct manager *m, const struct words *refresh, struct active *next)
 {
 	struct active kept = *next;
@@ -209,6 +255,7 @@ int switch_resolve(struct manager *m, const struct words *refresh, struct active
 
 	kept.applied = NULL;
 	kept.n_applied = 0;
+	kept.overrides = (struct overrides){0};
 	if (!kept.chosen) {
 		kept.profile[0] = kept.digest[0] = '\0';
 		if (!streq(profile, "none") && !streq(profile, "auto"))
@@ -225,21 +272,30 @@ int switch_resolve(struct manager *m, const struct words *refresh, struct active
 		if (!streq(name, "none") && !active_applied(&kept, name))
 			r = resolve_one(m, name, refresh, next, &kept, digest);
 	}
+	if (r == 0)
+		r = resolve_overrides(m, refresh, &next->overrides);
 	if (r < 0) {
 		active_done(&kept);
 		return r;
 	}
+	kept.overrides = next->overrides;
+	next->overrides = (struct overrides){0};
 	active_done(next);
 	*next = kept;
 	return 0;
 }
 
 /* Snapshots first: nobody may read a digest in `assign` that is not there. */
-static int publish_snapshots(struct manager *m, const struct active *a)
+static int publish_snapshots(struct manager *m, const struct active *a,
+			     const struct derived *derived)
 {
 	struct words digests = {0};
 	int r = in_force(a, &digests);
 
+	for (size_t i = 0; r == 0 && i < derived->n; i++)
+		r = publisher_snapshot(m->publisher, derived->items[i]->digest,
+				       derived->items[i]->snapshot_text,
+				       derived->items[i]->snapshot_size);
 	for (size_t i = 0; r == 0 && i < digests.n; i++) {
 		_cleanup_(freep) char *bytes = NULL;
 		size_t size;
@@ -254,7 +310,8 @@ static int publish_snapshots(struct manager *m, const struct active *a)
 	return r;
 }
 
-/* Profiles that are not in force were kept when they were published. */
+/* Profiles that are not in force were kept when they were published; what was derived is made
+ * again. */
 static int store_snapshots(struct manager *m, const struct active *a)
 {
 	struct words keep = {0}, digests = {0};
@@ -295,6 +352,8 @@ int switch_record(struct manager *m, const struct change *why, const struct reco
 		.from = copy(what->from),
 		.to = copy(what->to),
 		.profile = copy(what->profile),
+		.variables = copy(what->variables),
+		.until = what->until,
 	};
 	int r = e.action && e.scope ? state_record(m->state, &e) : -ENOMEM;
 
@@ -310,13 +369,17 @@ static int record(struct manager *m, const struct active *old, const struct chan
 
 	if (old->mode != new->mode)
 		r = switch_record(m, why,
-				  &(struct record){mode_name(new->mode), "node",
-						   mode_name(old->mode), mode_name(new->mode),
-						   NULL});
+				  &(struct record){.action = mode_name(new->mode),
+						   .scope = "node",
+						   .from = mode_name(old->mode),
+						   .to = mode_name(new->mode)});
 	if (!streq(old->digest, new->digest)) {
 		k = switch_record(m, why,
-				  &(struct record){why->action, "node", old->digest, new->digest,
-						   new->profile});
+				  &(struct record){.action = why->action,
+						   .scope = "node",
+						   .from = old->digest,
+						   .to = new->digest,
+						   .profile = new->profile});
 		r = r < 0 ? r : k;
 	}
 	for (size_t i = 0; i < new->n_applied; i++) {
@@ -325,11 +388,16 @@ static int record(struct manager *m, const struct active *old, const struct chan
 
 		if (streq(v->profile, new->profile) || (was && streq(was, v->digest)))
 			continue;
-		k = switch_record(
-			m, why, &(struct record){why->action, "rules", was, v->digest, v->profile});
+		k = switch_record(m, why,
+				  &(struct record){.action = why->action,
+						   .scope = "rules",
+						   .from = was,
+						   .to = v->digest,
+						   .profile = v->profile});
 		r = r < 0 ? r : k;
 	}
-	return r;
+	k = switch_record_overrides(m, &old->overrides, why);
+	return r < 0 ? r : k;
 }
 
 static int persist(struct manager *m)
@@ -366,7 +434,7 @@ static bool is_same(const struct active *a, const struct active *b)
 {
 	if (a->generation != b->generation || a->mode != b->mode || a->chosen != b->chosen ||
 	    !streq(a->profile, b->profile) || !streq(a->digest, b->digest) ||
-	    a->n_applied != b->n_applied)
+	    a->n_applied != b->n_applied || !overrides_same(&a->overrides, &b->overrides))
 		return false;
 	for (size_t i = 0; i < a->n_applied; i++) {
 		const char *digest = active_applied(b, a->applied[i].profile);
@@ -392,36 +460,81 @@ static void announce(const struct active *a, const struct change *why)
 		   (unsigned long long)a->generation, why->action, uid[0] ? " by uid " : "", uid);
 }
 
+/* What `assign` is made of, and what it says. */
+struct compiled {
+	struct rules rules;
+	struct derived derived;
+	char *text;
+	size_t size;
+};
+
+static void compiled_done(struct compiled *c)
+{
+	rules_done(&c->rules);
+	derived_done(&c->derived);
+	free(c->text);
+}
+
+/* C is in force: the manager takes it over. */
+static void take_compiled(struct manager *m, struct compiled *c)
+{
+	struct compiled old = {m->rules, m->derived, m->assign, m->assign_size};
+
+	m->rules = c->rules;
+	m->derived = c->derived;
+	m->assign = c->text;
+	m->assign_size = c->size;
+	*c = old;
+}
+
+/* NEXT, then the text that it gives: who finds that text finds all of NEXT (switch_adopt()). */
+static int publish_text(struct manager *m, const struct active *next, const struct compiled *c)
+{
+	_cleanup_(freep) char *basis = NULL;
+	int r;
+
+	r = active_format(next, &basis);
+	if (r == 0)
+		r = publisher_basis(m->publisher, basis, strlen(basis));
+	return r < 0 ? r : publisher_assign(m->publisher, c->text, c->size);
+}
+
+/* A manager that cannot set its timer still publishes the time with the rule. */
+static void arm(struct manager *m)
+{
+	int r = switch_arm(m);
+
+	if (r < 0)
+		(void)log_warning_errno(r, "Failed to set a timer for the end of overrides: %m");
+}
+
 /* Everything up to the rename that makes NEXT real. 1: it did, 0: the rules say so already. */
 static int publish(struct manager *m, struct active *next)
 {
-	_cleanup_(freep) char *text = NULL;
-	size_t size;
+	_cleanup_(compiled_done) struct compiled c = {0};
 	int r;
 
-	r = publish_snapshots(m, next);
+	r = compile_rules(m->config, next, &c.rules);
+	if (r == 0)
+		r = derive_rules(m, &c.rules, &c.derived);
+	if (r == 0)
+		r = publish_snapshots(m, next, &c.derived);
+	if (r == 0)
+		r = compile_assign(m->config, next, &c.rules, &c.text, &c.size);
 	if (r < 0)
 		return r;
-	r = compile_assign(m->config, next, &text, &size);
-	if (r < 0)
-		return r;
-	if (publisher_assign_is(m->publisher, text, size)) {
-		free(m->assign);
-		m->assign = TAKE_PTR(text);
-		m->assign_size = size;
+	if (publisher_assign_is(m->publisher, c.text, c.size)) {
+		take_compiled(m, &c);
 		return 0;
 	}
 	next->generation++;
-	free(text);
-	text = NULL;
-	r = compile_assign(m->config, next, &text, &size);
+	free(TAKE_PTR(c.text));
+	r = compile_assign(m->config, next, &c.rules, &c.text, &c.size);
 	if (r == 0)
-		r = publisher_assign(m->publisher, text, size);
+		r = publish_text(m, next, &c);
 	if (r < 0)
 		return r;
-	free(m->assign);
-	m->assign = TAKE_PTR(text);
-	m->assign_size = size;
+	take_compiled(m, &c);
 	return 1;
 }
 
@@ -443,6 +556,7 @@ int switch_commit(struct manager *m, struct active *next, const struct change *w
 					m->paths.runtime);
 	if (published == 0 && is_same(now, next) && m->state->found && !m->unsaved) {
 		active_done(next);
+		arm(m);
 		switch_update_status(m);
 		return 0;
 	}
@@ -455,6 +569,7 @@ int switch_commit(struct manager *m, struct active *next, const struct change *w
 	m->state->found = true;
 	manager_set_error(m, NULL);
 	note_persisted(m, r < 0 ? r : k);
+	arm(m);
 	if (published > 0)
 		announce(now, why);
 	switch_update_status(m);

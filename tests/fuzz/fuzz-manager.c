@@ -49,14 +49,18 @@ static void fuzz_config(const char *text, size_t size)
 	_cleanup_(config_freep) struct config *c = NULL;
 	_cleanup_(freep) char *assign = NULL;
 	struct words complaints = {0};
+	struct rules rules = {0};
 	size_t assign_size;
 	int r;
 
 	assert(config_new(&c) == 0);
 	assert(config_parse(c, "x.conf", text, size, &complaints) == 0);
 	assert(config_finish(c, &complaints) == 0);
-	r = compile_assign(c, &nothing, &assign, &assign_size);
+	r = compile_rules(c, &nothing, &rules);
+	if (r == 0)
+		r = compile_assign(c, &nothing, &rules, &assign, &assign_size);
 	assert(r == 0 || size > 800);
+	rules_done(&rules);
 	words_done(&complaints);
 }
 

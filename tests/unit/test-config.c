@@ -13,6 +13,17 @@ static struct config *parse(const char *text, struct words *complaints)
 	return c;
 }
 
+static int compile(const struct config *c, const struct active *a, char **ret, size_t *ret_size)
+{
+	struct rules rules = {0};
+	int r = compile_rules(c, a, &rules);
+
+	if (r == 0)
+		r = compile_assign(c, a, &rules, ret, ret_size);
+	rules_done(&rules);
+	return r;
+}
+
 /* Exactly one complaint, which begins with PREFIX. */
 static void check_complaint(struct words *complaints, const char *prefix)
 {
@@ -316,7 +327,7 @@ TEST(compiled)
 	check(complaints.n == 0);
 	strcpy(active.digest, d1);
 	check(active_set_applied(&active, "fast", d2) == 0);
-	check(compile_assign(c, &active, &text, &size) == 0);
+	check(compile(c, &active, &text, &size) == 0);
 	check(assign_parse(text, size, &a, NULL) == 0);
 	check(a->generation == 7 && a->mode == MODE_ON);
 	check_streq(a->fallback, d1);
@@ -358,12 +369,12 @@ TEST(rules_tell_where_they_stand)
 		    "\"conditions\":[{\"kind\":\"unit\",\"value\":\"v@*.service\"},"
 		    "{\"kind\":\"unit\",\"value\":\"w.service\"},{\"kind\":\"uid\","
 		    "\"value\":\"7\"}],\"until\":null,\"file\":\"x.conf\",\"line\":5,"
-		    "\"by\":null},"
+		    "\"by\":null,\"override\":null},"
 		    "{\"name\":\"n\",\"profile\":null,\"digest\":null,\"conditions\":"
 		    "[{\"kind\":\"uid\",\"value\":\"1\"}],\"until\":null,"
-		    "\"file\":\"x.conf\",\"line\":9,\"by\":null},"
+		    "\"file\":\"x.conf\",\"line\":9,\"by\":null,\"override\":null},"
 		    "{\"name\":null,\"profile\":\"base\",\"digest\":null,\"conditions\":"
-		    "[],\"until\":null,\"file\":\"x.conf\",\"line\":3,\"by\":null}]");
+		    "[],\"until\":null,\"file\":\"x.conf\",\"line\":3,\"by\":null,\"override\":null}]");
 	rules_done(&rules);
 	/* What somebody chose stands in no file. */
 	active.chosen = true;
@@ -392,7 +403,7 @@ TEST(compiled_too_large)
 	free(text);
 	text = NULL;
 	check(complaints.n == 0);
-	check(compile_assign(c, &active, &text, &size) < 0 && !text);
+	check(compile(c, &active, &text, &size) < 0 && !text);
 	config_free(c);
 }
 

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * How long something lasts, as systemd writes it: 2h, 90min, 1d 12h, a number alone is seconds.
+ */
+
+#include <stdint.h>
+
+#define DURATION_MAX      ((uint64_t)3650 * 24 * 3600) /* ten years */
+#define DURATION_SIZE     32
+#define DURATION_EXAMPLES "2h, 90min, 1d 12h"
+
+/* 0, -EINVAL (no duration), -ERANGE (nothing at all, or more than DURATION_MAX). */
+int duration_parse(const char *text, uint64_t *ret_seconds);
+/* The two largest units that are not zero: "1h 59min". */
+void duration_format(int64_t seconds, char ret[DURATION_SIZE]);
