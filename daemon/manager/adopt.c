@@ -151,7 +151,7 @@ int switch_adopt(struct manager *m, struct active *ret)
 	return 1;
 }
 
-void switch_record_found(struct manager *m, const struct overrides *old)
+void switch_record_found(struct manager *m)
 {
 	_cleanup_(freep) char *reason = NULL;
 	struct change why = {.action = "adopt", .uid = STATE_UID_UNKNOWN};
@@ -186,8 +186,7 @@ void switch_record_found(struct manager *m, const struct overrides *old)
 						     .from = known.digest,
 						     .to = a->digest,
 						     .profile = a->profile});
-	if (old)
-		(void)switch_record_overrides(m, old, &why);
+	switch_record_found_overrides(m, &why);
 }
 
 static void heal_snapshots(struct manager *m)

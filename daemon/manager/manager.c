@@ -211,8 +211,8 @@ static void fit_overrides(struct manager *m)
  * directory knows it better; then what the settings say, where nobody has chosen. */
 static int take_up(struct manager *m)
 {
-	struct active found, old = {0};
 	struct words refresh = {0};
+	struct active found;
 	int r;
 
 	/* Versions in force do not need their files. */
@@ -224,12 +224,11 @@ static int take_up(struct manager *m)
 		return log_error_errno(r, "Failed to read %s/assign: %m", m->paths.runtime);
 	if (r > 0) {
 		log_notice("%s/assign is newer than %s: adopted", m->paths.runtime, m->paths.state);
-		old = m->state->active;
+		active_done(&m->state->active);
 		m->state->active = found;
 		m->unsaved = true; /* persisted below */
 	}
-	switch_record_found(m, r > 0 ? &old.overrides : NULL);
-	active_done(&old);
+	switch_record_found(m);
 	m->state->rebuilt = false;
 	fit_overrides(m);
 	r = missed_edits(m, &refresh);

@@ -130,13 +130,14 @@ struct record {
  */
 int switch_record(struct manager *m, const struct change *why, const struct record *what);
 
-/* History entries for what is in force and is not the history's last word; OLD are the overrides
- * that were. */
-void switch_record_found(struct manager *m, const struct overrides *old);
+/* History entries for what is in force and is not the history's last word. */
+void switch_record_found(struct manager *m);
 /* An entry, and a line in the journal, for each override that began, changed or ended. 0 or the
  * first failure. */
 int switch_record_overrides(struct manager *m, const struct overrides *old,
 			    const struct change *why);
+/* The same for those that are, or are no longer, and of which the history does not know it. */
+void switch_record_found_overrides(struct manager *m, const struct change *why);
 /* Takes out overrides that have ended. */
 void switch_end_overrides(struct manager *m);
 /* That this is done when the next one ends. */

@@ -111,6 +111,94 @@ int switch_record_overrides(struct manager *m, const struct overrides *old,
 	return r;
 }
 
+/* Is E about an override that began or ended? */
+static bool is_override(const struct history_entry *e)
+{
+	return !streq(e->scope, "rules") && (!streq(e->scope, "node") || e->until > 0);
+}
+
+static bool same_override(const struct history_entry *a, const struct history_entry *b)
+{
+	return streq(a->scope, b->scope) && !a->variables == !b->variables;
+}
+
+/* The last entry about what E is about. */
+static bool is_last_word(const struct state *s, size_t i)
+{
+	for (size_t k = i + 1; k < s->n_history; k++)
+		if (is_override(&s->history[k]) && same_override(&s->history[k], &s->history[i]))
+			return false;
+	return true;
+}
+
+static bool says_ended(const struct history_entry *e)
+{
+	return streq(e->action, "reset") || streq(e->action, "expired");
+}
+
+static bool is_about(const struct history_entry *e, const struct override *o)
+{
+	char scope[SCOPE_TEXT_SIZE];
+
+	scope_format(&o->scope, scope);
+	return is_override(e) && streq(e->scope, scope) &&
+	       !e->variables == (o->action == OVERRIDE_USE);
+}
+
+/* Is O in force by the history's last word? */
+static bool is_known(const struct state *s, const struct override *o)
+{
+	for (size_t i = s->n_history; i > 0; i--)
+		if (is_about(&s->history[i - 1], o))
+			return !says_ended(&s->history[i - 1]);
+	return false;
+}
+
+static bool is_in_force(const struct overrides *all, const struct history_entry *e)
+{
+	for (size_t i = 0; i < all->n; i++)
+		if (is_about(e, &all->items[i]))
+			return true;
+	return false;
+}
+
+/* We were killed after an override was taken out, and before that was recorded. */
+static void record_ended(struct manager *m, const struct history_entry *e)
+{
+	static const struct change why = {.action = "adopt",
+					  .uid = STATE_UID_UNKNOWN,
+					  .reason = "was no longer in force when cudaenvd started"};
+	bool over = e->until > 0 && e->until <= seconds_now();
+	const struct record what = {
+		.action = over ? "expired" : "reset",
+		.scope = e->scope,
+		.from = e->to,
+		.profile = e->profile,
+		.variables = e->variables,
+		.until = e->until,
+	};
+
+	(void)switch_record(m, &why, &what);
+}
+
+void switch_record_found_overrides(struct manager *m, const struct change *why)
+{
+	const struct overrides *all = &m->state->active.overrides;
+
+	for (size_t i = 0; i < all->n; i++)
+		if (!is_known(m->state, &all->items[i]))
+			(void)record(m, why, NULL, &all->items[i]);
+	for (size_t i = 0, n = m->state->n_history; i < n && i < m->state->n_history; i++) {
+		const struct history_entry *e = &m->state->history[i];
+		struct history_entry copy = *e;
+
+		if (!is_override(e) || says_ended(e) || is_in_force(all, e) ||
+		    !is_last_word(m->state, i))
+			continue;
+		record_ended(m, &copy);
+	}
+}
+
 static int on_end_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	switch_end_overrides(userdata);
@@ -155,6 +243,9 @@ static int begin(const struct caller *who, enum override_action action, const ch
 		 uint64_t seconds, struct override *ret, sd_bus_error *error)
 {
 	struct override o = {.action = action, .uid = who->uid, .since = seconds_now()};
+	/* The second that has begun does not count: it lasts for what was asked, or a little more.
+	 */
+	int64_t next_second = o.since + 1;
 	_cleanup_(freep) char *fault = NULL;
 	int r;
 
@@ -171,7 +262,7 @@ static int begin(const struct caller *who, enum override_action action, const ch
 					action == OVERRIDE_SET
 						? "variables are set for a unit or a user"
 						: "for the whole node it needs an end");
-	o.until = seconds > 0 ? o.since + (int64_t)seconds : 0;
+	o.until = seconds > 0 ? next_second + (int64_t)seconds : 0;
 	o.user = who->user ? strdup(who->user) : NULL;
 	if (who->user && !o.user)
 		return -ENOMEM;

@@ -97,7 +97,7 @@ def test_one_user_gets_it(base):
     [o] = overrides(base)
     assert (o["action"], o["scope"], o["uid"], o["profile"], o["digest"], o["by"]) == (
         "use", "user nobody", NOBODY, "debug", digests["debug"], "root")
-    assert o["until"] - o["since"] == 7200
+    assert o["until"] - o["since"] == 7201
     assert "Override\tuser nobody: profile debug, " in base.ctl("status").stdout
     entry = history(base)[-1]
     assert {k: entry[k] for k in ("action", "scope", "to", "profile", "reason", "until", "user")} == {
