@@ -114,7 +114,8 @@ int switch_record_overrides(struct manager *m, const struct overrides *old,
 /* Is E about an override that began or ended? */
 static bool is_override(const struct history_entry *e)
 {
-	return !streq(e->scope, "rules") && (!streq(e->scope, "node") || e->until > 0);
+	return startswith(e->scope, "unit ") || startswith(e->scope, "user ") ||
+	       (streq(e->scope, "node") && e->until > 0);
 }
 
 static bool same_override(const struct history_entry *a, const struct history_entry *b)

@@ -102,7 +102,11 @@ static void finish_good(struct release *r, const char *from)
 	(void)snprintf(scope, sizeof(scope), "job %s", r->job);
 	if (!streq(from, r->digest))
 		k = switch_record(r->manager, &why,
-				  &(struct record){"release", scope, from, r->digest, profile});
+				  &(struct record){.action = "release",
+						   .scope = scope,
+						   .from = from,
+						   .to = r->digest,
+						   .profile = profile});
 	if (k < 0)
 		(void)log_error_errno(k, "The release of %s is not in the history yet: %m", r->job);
 	k = document(r, from, profile, &json);

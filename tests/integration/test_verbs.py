@@ -212,6 +212,7 @@ class Running:
         wait_until(lambda: self.node.json("workers")["processes"], "it is registered")
 
     def reset(self):
+        self.node.ctl("use", "--reset")
         self.node.ctl("use", "base")
         self.node.ctl("on")
 
