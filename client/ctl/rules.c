@@ -86,6 +86,7 @@ struct json_object *rules_json(const struct published *p, const struct subject *
 	json_object_object_add(o, "file", json_text(json_string(source, "file")));
 	json_object_object_add(o, "line", json_number_or_null(json_number(source, "line", -1)));
 	json_object_object_add(o, "by", json_text(json_string(source, "by")));
+	json_object_object_add(o, "override", json_text(json_string(source, "override")));
 	json_object_object_add(o, "answer", json_text(subject ? answer(subject, rule) : NULL));
 	json_object_object_add(o, "conditions", list);
 	for (size_t i = 0; i < rule->n_conditions; i++)
@@ -98,15 +99,20 @@ struct json_object *rules_json(const struct published *p, const struct subject *
 static void print_where(FILE *f, const struct published *p, const struct assign_rule *rule)
 {
 	struct json_object *source = rules_source(p, rule->name);
-	const char *file = json_string(source, "file"), *by = json_string(source, "by");
+	const char *file = json_string(source, "file"), *by = json_string(source, "by"),
+		   *override = json_string(source, "override");
 	int64_t line = json_number(source, "line", 0);
 
+	if (override)
+		fprintf(f, "%s%s%s", override, by ? " by " : "", by ? by : "");
+	else if (by)
+		fprintf(f, "chosen by %s", by);
+	if (file)
+		fprintf(f, "%s%s", override || by ? ", " : "", file);
 	if (file && line > 0)
-		fprintf(f, "%s:%" PRId64, file, line);
-	else if (file)
-		fprintf(f, "%s", file);
-	else
-		fprintf(f, "%s%s", by ? "chosen by " : "-", by ? by : "");
+		fprintf(f, ":%" PRId64, line);
+	if (!override && !by && !file)
+		fprintf(f, "-");
 }
 
 static void print_gives(FILE *f, const struct published *p, const struct assign_rule *rule)

@@ -15,7 +15,7 @@ struct table;
 
 /* The status file's entry of the rule NAME (NULL: the default), borrowed; NULL: unknown. */
 struct json_object *rules_source(const struct published *p, const char *name);
-/* {"name","profile","digest","until","ended","file","line","by","answer","conditions":[{"kind",
+/* {"name","profile","digest","until","ended","file","line","by","override","answer","conditions":[{"kind",
  * "value","holds","found"}]}; RULE without a digest: null. SUBJECT NULL: "answer", "holds" and
  * "found" are null. */
 struct json_object *rules_json(const struct published *p, const struct subject *subject,

@@ -39,6 +39,7 @@ static struct json_object *variable_json(const struct why *w, const struct why_v
 			       json_text(e->rule == SNAPSHOT_UNSET ? NULL : e->value));
 	json_object_object_add(o, "file", json_text(v->file));
 	json_object_object_add(o, "line", json_number_or_null(v->line > 0 ? v->line : -1));
+	json_object_object_add(o, "override", json_text(v->override));
 	json_object_object_add(o, "reported", json_text(state_of(w, v)));
 	json_object_object_add(o, "exec_block", json_text(v->exec_block));
 	json_object_object_add(o, "live", NULL);
@@ -271,6 +272,8 @@ static int print_variables(const struct why *w)
 		table_cell(&t, v->entry->rule == SNAPSHOT_UNSET ? NULL : v->entry->value);
 		if (v->file && v->line > 0)
 			table_cell_format(&t, "%s:%" PRId64, v->file, v->line);
+		else if (v->override)
+			table_cell_format(&t, "set for %s", v->override);
 		else
 			table_cell(&t, v->file);
 		table_cell(&t, state_of(w, v));

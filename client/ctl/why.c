@@ -312,24 +312,48 @@ static enum why_verdict judge_report(const struct why *w, const struct why_varia
 	}
 }
 
+/* Does O say NAME and VALUE, and, where RULE is not NULL, that too? */
+static bool says(struct json_object *o, const char *rule, const struct snapshot_entry *e)
+{
+	const char *name = json_string(o, "name"), *its_rule = json_string(o, "rule"),
+		   *value = json_string(o, "value");
+
+	return name && streq(name, e->name) && streq(value ? value : "", e->value) &&
+	       (!rule || (its_rule && streq(its_rule, rule)));
+}
+
+static struct json_object *find_said(struct json_object *list, const char *rule,
+				     const struct snapshot_entry *e)
+{
+	for (size_t i = 0; list && i < json_object_array_length(list); i++)
+		if (says(json_object_array_get_idx(list, i), rule, e))
+			return json_object_array_get_idx(list, i);
+	return NULL;
+}
+
+/* By `cudaenvctl set`, for whom. */
+static const char *find_override(const struct why *w, const struct snapshot_entry *e)
+{
+	struct json_object *overrides = json_array(w->published.status, "overrides");
+
+	for (size_t i = 0; overrides && i < json_object_array_length(overrides); i++) {
+		struct json_object *o = json_object_array_get_idx(overrides, i);
+
+		if (find_said(json_array(o, "variables"), NULL, e))
+			return json_string(o, "scope");
+	}
+	return NULL;
+}
+
 static void find_source(const struct why *w, struct why_variable *v)
 {
-	struct json_object *list = json_array(w->shown, "variables");
-	const struct snapshot_entry *e = v->entry;
+	struct json_object *o = find_said(json_array(w->shown, "variables"),
+					  snapshot_rule_name(v->entry->rule), v->entry);
 
-	for (size_t i = 0; list && i < json_object_array_length(list); i++) {
-		struct json_object *o = json_object_array_get_idx(list, i);
-		const char *name = json_string(o, "name"), *rule = json_string(o, "rule"),
-			   *value = json_string(o, "value");
-
-		if (!name || !rule || !streq(name, e->name) ||
-		    !streq(rule, snapshot_rule_name(e->rule)) ||
-		    !streq(value ? value : "", e->value))
-			continue;
-		v->file = json_string(o, "file");
-		v->line = json_number(o, "line", 0);
-		return;
-	}
+	v->file = json_string(o, "file");
+	v->line = json_number(o, "line", 0);
+	if (!v->file)
+		v->override = find_override(w, v->entry);
 }
 
 static int find_variables(struct why *w)

@@ -27,6 +27,7 @@ struct why_variable {
 	const struct snapshot_entry *entry; /* what is intended */
 	const char *file;                   /* NULL: unknown, or the file says something else now */
 	int64_t line;                       /* 0 likewise */
+	const char *override;               /* "user alice": set for that, not in any file; NULL */
 	unsigned reported;                  /* enum cudaenv_state, 0: not */
 	const char *exec_block;             /* NULL: not there, or not known */
 	enum why_verdict verdict;

@@ -102,7 +102,8 @@ def test_all_as_intended(shared):
         v = variable(document, "NCCL_PROTO")
         line = PCIE8.splitlines().index("NCCL_PROTO = LL") + 1
         assert v == {"name": "NCCL_PROTO", "verdict": "ok", "rule": "default", "group": None, "intended": "LL",
-                     "file": str(shared.profiles / "pcie8.ini"), "line": line, "reported": "set", "exec_block": None, "live": None}
+                     "file": str(shared.profiles / "pcie8.ini"), "line": line, "override": None, "reported": "set", "exec_block": None,
+                     "live": None}
         # The child was handed them.
         document, status = reported(shared, child)
         assert status == 0 and variable(document, "NCCL_PROTO")["reported"] == "already"
@@ -450,6 +451,23 @@ def test_a_frozen_manager_costs_file_and_line_alone(two):
         two.process.send_signal(signal.SIGSTOP)
         document, status = why(two, main)
         assert status == 0 and variable(document, "NCCL_DEBUG")["file"] is None
+
+
+def test_what_was_set_for_a_user(two):
+    """Its value stands in no file: for whom it was set is told, and by whom the rule is."""
+    two.ctl("set", "NCCL_DEBUG=TRACE", "--user", str(os.geteuid()), "--for", "1h")
+    with program(two) as (main, _):
+        document, status = reported(two, main)
+        v = variable(document, "NCCL_DEBUG")
+        assert status == 0 and (v["intended"], v["file"], v["line"]) == ("TRACE", None, None)
+        assert v["override"].startswith("user ") and document["rule"]["override"].startswith("set user ")
+        assert any(f"\tset for {v['override']}\t" in row for row in lines(two, main))
+        assert document["rule"]["until"] > 0 and not document["rule"]["ended"]
+        text = two.ctl("list", "--why", "--pid", main).stdout.splitlines()
+        assert "\tdecides\tbase\t" in text[0] and ", until " in text[0] and "set user " in text[0]
+        two.ctl("use", "--reset", "--user", str(os.geteuid()))
+        document, status = why(two, main)
+        assert status == 1 and document["stale"] and variable(document, "NCCL_DEBUG")["verdict"] == "ok"
 
 
 # --- list --why
