@@ -81,10 +81,10 @@ def indented_commands(path, before):
 
 
 def shape(line):
-    """What of a line is the same in every run: digests, numbers, times and the widths of columns are not."""
+    """What of a line is the same in every run: digests, times, numbers that are no value and the widths of columns are not."""
     line = re.sub(r"\b[0-9a-f]{12,64}\b", "H", line.rstrip())
     line = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?( ?[A-Z]{1,4}\b)?", "T", line)
-    line = re.sub(r"\d+", "0", line)
+    line = re.sub(r"(?<![=\d])\d+", "0", line)
     return re.sub(r"[ \t]+", " ", line)
 
 
