@@ -68,6 +68,7 @@ def node(booted, node_build):
     booted.path("/var/lib/man-db/auto-update").unlink(missing_ok=True)
     # The clone's package directory: what this build has compiled for /usr.
     booted.link(SRC / "build-package", node_build)
+    booted.sh("useradd -m alice")
     booted.before = box.manifest(booted.upper)
     return booted
 
@@ -97,7 +98,9 @@ PREPARE = {"Many nodes": ansible}
 def run_command(node, command):
     directory = str(SRC) if command.user == "clone" or "build-package" in command.text else "/root"
     user = None if command.user in (None, "clone") else command.user
-    more = {"DEBIAN_FRONTEND": "noninteractive"}
+    more = {}
+    if user:
+        directory = more["HOME"] = f"/home/{user}"
     text = command.text
     if text.startswith("ansible-playbook"):
         found = shutil.which("ansible-playbook") or shutil.which("ansible-playbook", path=box.BUILD / "ansible/bin")
