@@ -138,16 +138,16 @@ static void finish_refused(struct release *r, uint32_t code)
 	}
 }
 
-static int on_answer_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
+/* False: none is there yet. */
+static bool take_answer(struct release *r)
 {
 	char datagram[WIRE_HEADER_SIZE + 8 + WIRE_TEXT_MAX];
-	struct release *r = userdata;
 	struct wire_released m;
 	struct wire_error e;
-	ssize_t n = recv(fd, datagram, sizeof(datagram), MSG_DONTWAIT | MSG_TRUNC);
+	ssize_t n = recv(r->fd, datagram, sizeof(datagram), MSG_DONTWAIT | MSG_TRUNC);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return 0;
+		return false;
 	if (n > 0 && (size_t)n <= sizeof(datagram) &&
 	    wire_decode_released(datagram, (size_t)n, &m) == 0)
 		finish_good(r, m.from);
@@ -156,13 +156,21 @@ static int on_answer_io(sd_event_source *source, int fd, uint32_t events, void *
 		finish_refused(r, e.code);
 	else
 		finish_error(r, ERROR_FAILED, "the broker ended the connection without an answer");
+	return true;
+}
+
+static int on_answer_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	(void)take_answer(userdata);
 	return 0;
 }
 
+/* We may have been stopped ourselves while the answer came. */
 static int on_answer_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	finish_error(userdata, ERROR_FAILED,
-		     "the broker does not answer, nothing has changed; is it stopped?");
+	if (!take_answer(userdata))
+		finish_error(userdata, ERROR_FAILED,
+			     "the broker does not answer, nothing has changed; is it stopped?");
 	return 0;
 }
 
