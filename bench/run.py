@@ -79,7 +79,7 @@ class Bench:
         self.node.ctl("on")
 
     def base(self, name, python, hook=False, by_hand=False):
-        exe = pythons.copy_base(python, self.root / name)
+        exe = pythons.copy_base(python, self.root / name, own=True)
         library = self.root / name / f"lib/python{python.xy}"
         if by_hand:
             with open(library / "sitecustomize.py", "a") as f:

@@ -139,3 +139,7 @@ FUZZERS += tests/fuzz/fuzz-export
 tests_fuzz_fuzz_export_SOURCES = tests/fuzz/fuzz-export.c $(REPLAY)
 tests_fuzz_fuzz_export_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
 tests_fuzz_fuzz_export_LDADD = client/ctl/libctl.la $(LIB_FUZZING_ENGINE)
+
+FUZZERS += tests/fuzz/fuzz-mounts
+tests_fuzz_fuzz_mounts_SOURCES = tests/fuzz/fuzz-mounts.c $(REPLAY)
+tests_fuzz_fuzz_mounts_LDADD = client/ctl/libctl.la $(LIB_FUZZING_ENGINE)

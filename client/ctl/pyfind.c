@@ -11,7 +11,6 @@
 #include "common/util.h"
 
 #define DEADLINE_MSEC 10000
-#define OLDEST_MINOR  6
 
 /* In front of a place: what the options give. */
 enum above { ABOVE_ROOT, ABOVE_HOME, ABOVE_PYENV, ABOVE_UV };

@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "client/ctl/pytrust.h"
 #include "common/util.h"
@@ -393,7 +394,8 @@ static void name_rest(const struct pyplace *place, char why[PYEXE_WHY_SIZE])
  * parts. */
 static int take_away(const struct parent *p, const struct pyplace *place)
 {
-	bool whole = !place->more_foreign;
+	static const struct timespec grace = {.tv_nsec = 50000000};
+	bool whole = !place->more_foreign, beside = false;
 	char stage[STAGE_SIZE];
 
 	for (size_t i = place->n_entries; i-- > 0;) {
@@ -401,10 +403,16 @@ static int take_away(const struct parent *p, const struct pyplace *place)
 
 		if (e->state == ENTRY_CHANGED || e->state == ENTRY_FOREIGN)
 			whole = false;
-		if (e->state == ENTRY_GOOD && !strchr(e->path, '/') &&
-		    unlinkat(p->fd, e->path, 0) < 0)
+		if (e->state != ENTRY_GOOD || strchr(e->path, '/'))
+			continue;
+		if (unlinkat(p->fd, e->path, 0) < 0)
 			return -errno;
+		beside = true;
 	}
+	/* A start that has read the .pth line gets its package: one that is gone would be an error
+	 * in its output. */
+	if (beside)
+		(void)nanosleep(&grace, NULL);
 	if (whole) {
 		stage_name(stage);
 		if (rename_new(p->fd, place->name, stage) < 0)

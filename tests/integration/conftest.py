@@ -8,9 +8,18 @@ import tempfile
 import pytest
 
 import box
+import pythons
 
 from node import (  # noqa: F401  tests import these from here
     BROKER, CTL, LIBEXEC, MANAGER, PCIE8, PREFIX, SRC, Node, clean_environ, wait_until)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def templates():
+    """What tests share stays as it is."""
+    yield
+    changed = pythons.changed_templates()
+    assert not changed, f"a test changed shared files in place, which needs copy_base(..., own=True): {changed[:5]}"
 
 
 @pytest.fixture

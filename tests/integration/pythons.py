@@ -4,13 +4,28 @@
 CUDAENV_TEST_PYTHONS (paths joined by ':') overrides the search. Bases are tested on copies of their tree, so that nothing outside a
 temporary directory changes; venvs are made with the real base, as users make them.
 """
+import atexit
 import glob
 import os
 import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 
+
+
+def memory():
+    """Where trees of interpreters lie: in memory where that is possible, since installing syncs each file and others use the disk."""
+    try:
+        place = os.statvfs("/dev/shm")
+    except OSError:
+        return None
+    fit = place.f_bavail * place.f_frsize >= 4 << 30 and not place.f_flag & os.ST_NOEXEC and os.access("/dev/shm", os.W_OK | os.X_OK)
+    return "/dev/shm" if fit else None
+
+
+MEMORY = memory()
 PROBE = ("import sys, platform; print(platform.python_implementation(), '%d.%d.%d' % sys.version_info[:3], "
          "sys.base_prefix, sys.executable, sep='\\n')")
 
@@ -63,19 +78,66 @@ ALL = [p for p in FOUND if p.minor >= 8]
 OLDER = [p for p in FOUND if p.minor < 8]  # the hook's pure Python reader serves them
 
 
-def copy_base(python, to):
-    """Copies an interpreter's tree (standard library, binary, shared libpython; no test suite, no site-packages)."""
-    to = pathlib.Path(to)
-    (to / "bin").mkdir(parents=True)
+LEFT_OUT = shutil.ignore_patterns("test", "tests", "idlelib", "turtledemo", "site-packages", "dist-packages", "config-*", "lib2to3",
+                                  "tkinter", "ensurepip", "*.a", "pydoc_data")
+TEMPLATES = {}  # python: its trimmed tree, and what that was when it was made
+
+
+def template(python):
+    """One trimmed copy of an interpreter's tree: standard library, binary, shared libpython; no test suite, no site-packages."""
+    if python in TEMPLATES:
+        return TEMPLATES[python][0]
+    if not TEMPLATES:
+        atexit.register(forget_templates)
+    to = pathlib.Path(tempfile.mkdtemp(prefix="cudaenv-python-", dir=MEMORY))
+    to.chmod(0o755)
+    (to / "bin").mkdir()
     shutil.copy2(os.path.realpath(python.exe), to / f"bin/python{python.xy}")
     (to / "bin/python3").symlink_to(f"python{python.xy}")
     library = python.prefix / f"lib/python{python.xy}"
-    shutil.copytree(library, to / f"lib/python{python.xy}", symlinks=False, ignore_dangling_symlinks=True,
-                    ignore=shutil.ignore_patterns("test", "tests", "idlelib", "turtledemo", "site-packages", "dist-packages",
-                                                  "config-*", "lib2to3", "tkinter", "ensurepip"))
+    shutil.copytree(library, to / f"lib/python{python.xy}", symlinks=False, ignore_dangling_symlinks=True, ignore=LEFT_OUT)
     for shared in (python.prefix / "lib").glob(f"libpython{python.xy}*.so*"):
         shutil.copy2(shared, to / "lib", follow_symlinks=False)
     (to / f"lib/python{python.xy}/site-packages").mkdir(exist_ok=True)
+    TEMPLATES[python] = to, state(to)
+    return to
+
+
+def state(root):
+    """What a test that changes a file in place would change in a template."""
+    found = {}
+    for directory, _, files in os.walk(root):
+        for name in files:
+            path = os.path.join(directory, name)
+            st = os.lstat(path)
+            found[path] = (st.st_ino, st.st_mode, st.st_uid, st.st_gid, st.st_size, st.st_mtime_ns)
+    return found
+
+
+def forget_templates():
+    for to, _ in TEMPLATES.values():
+        shutil.rmtree(to, ignore_errors=True)
+    TEMPLATES.clear()
+
+
+def changed_templates():
+    """Files of templates that are not what they were: some test wrote to a copy with shared files."""
+    changed = []
+    for to, before in TEMPLATES.values():
+        now = state(to)
+        changed += [path for path, what in before.items() if now.get(path) != what]
+    return changed
+
+
+def copy_base(python, to, own=False):
+    """A tree of an interpreter at TO. Its files are links to one copy that all tests share: a test may add, remove and replace
+    files, and with OWN also change what is in one, its mode or its owner."""
+    to = pathlib.Path(to)
+    to.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "-a" if own else "-al", template(python), to], check=True)
+    for shared in () if own else to.glob("lib/python3*/sitecustomize.py"):  # the distribution's, which tests append to
+        shared.unlink()
+        shutil.copy2(template(python) / shared.relative_to(to), shared)
     return to / "bin/python3"
 
 

@@ -87,7 +87,7 @@ def some():
 
 @pytest.fixture(scope="module", params=[pytest.param(s, id=f"{s[0]}-{s[1]}") for s in some()])
 def hooked(request):
-    root = pathlib.Path(tempfile.mkdtemp(prefix="cudaenv-"))
+    root = pathlib.Path(tempfile.mkdtemp(prefix="cudaenv-", dir=pythons.MEMORY))
     root.chmod(0o755)
     yield Hooked(root, *request.param)
     shutil.rmtree(root, ignore_errors=True)
@@ -570,7 +570,7 @@ def test_starts_while_it_is_installed_and_removed(hooked):
     threads = [threading.Thread(target=starts) for _ in range(2)]
     for t in threads:
         t.start()
-    for number in range(12):
+    for number in range(6):
         h.ctl("install")
         if number % 3 == 1:  # an older one, to be exchanged
             manifest = h.directory / "manifest"

@@ -20,7 +20,8 @@ SHOW = "import json, os, sys; json.dump({n: os.environ[n] for n in %r if n in os
 
 
 def tree(root):
-    """Every entry below ROOT: kind, mode, owner, content, and for files also inode and mtime, which tell an untouched one."""
+    """Every entry below ROOT: kind, mode, owner; of files also size, inode, and both times of change, the second of which no
+    program can set: a file that is equal in all of it was not written to."""
     found = {}
     for directory, _, files in os.walk(root):
         st = os.lstat(directory)
@@ -28,8 +29,9 @@ def tree(root):
         for name in files:
             path = os.path.join(directory, name)
             st = os.lstat(path)
-            content = os.readlink(path) if stat.S_ISLNK(st.st_mode) else hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
-            found[path] = (stat.S_IFMT(st.st_mode), stat.S_IMODE(st.st_mode), st.st_uid, st.st_gid, st.st_ino, st.st_mtime_ns, content)
+            content = os.readlink(path) if stat.S_ISLNK(st.st_mode) else st.st_size
+            found[path] = (stat.S_IFMT(st.st_mode), stat.S_IMODE(st.st_mode), st.st_uid, st.st_gid, st.st_ino, st.st_mtime_ns,
+                           st.st_ctime_ns, content)
     return found
 
 
@@ -63,7 +65,7 @@ class Place:
 
 @pytest.fixture
 def place():
-    root = pathlib.Path(tempfile.mkdtemp(prefix="cudaenv-"))
+    root = pathlib.Path(tempfile.mkdtemp(prefix="cudaenv-", dir=pythons.MEMORY))
     root.chmod(0o755)
     yield Place(root)
     shutil.rmtree(root, ignore_errors=True)
@@ -82,6 +84,12 @@ def make(place, python, kind, name="python"):
 @pytest.fixture
 def base(place):
     return pythons.copy_base(pythons.ALL[-1], place.root / "python")
+
+
+@pytest.fixture
+def own_base(place):
+    """For tests that change owners and modes of its files."""
+    return pythons.copy_base(pythons.ALL[-1], place.root / "python", own=True)
 
 
 @pytest.fixture
@@ -587,9 +595,9 @@ def test_an_interpreter_that_looks_elsewhere(place, base):
 @needs_cc
 @pytest.mark.parametrize("how", ["owner of all", "owner of the binary", "owner of a library file", "writable directory",
                                  "writable library file", "writable binary"])
-def test_what_others_could_change_is_never_run(place, base, how):
-    marker = spy(place, base)
-    binary, library = os.path.realpath(base), next((place.root / "python/lib").glob("python3.*"))
+def test_what_others_could_change_is_never_run(place, own_base, how):
+    marker = spy(place, own_base)
+    binary, library = os.path.realpath(own_base), next((place.root / "python/lib").glob("python3.*"))
     if how == "owner of all":
         chown_tree(place.root / "python", 12345)
     elif how == "owner of the binary":
@@ -602,25 +610,25 @@ def test_what_others_could_change_is_never_run(place, base, how):
         (library / "os.py").chmod(0o666)
     else:
         os.chmod(binary, 0o777)
-    done = place.ctl("python", "install", "--python", base)
+    done = place.ctl("python", "install", "--python", own_base)
     assert b"without compiled files" in done.stderr
     assert not marker.exists()
 
 
 @needs_root
-def test_a_users_tree(place, base):
+def test_a_users_tree(place, own_base):
     """Its hook works without compiled files, belongs to the user, and goes again to the byte."""
     chown_tree(place.root / "python", 12345)
     before = tree(place.root / "python")
-    answer = place.json("python", "install", "--python", base)
+    answer = place.json("python", "install", "--python", own_base)
     assert answer["compiled"] is False and answer["owner_uid"] == 12345 and answer["note"]
     assert not (zip_place(place) / "__pycache__").exists()
     for path in [zip_place(place), *zip_place(place).iterdir()]:
         assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12345)
-    assert place.show(base) == VARIABLES
+    assert place.show(own_base) == VARIABLES
     # Root's own start has left compiled files; they are taken for what they are.
-    assert {e["state"] for e in hook_of(place, base)["files"]} == {"good", "cache"}
-    place.ctl("python", "remove", "--python", base)
+    assert {e["state"] for e in hook_of(place, own_base)["files"]} == {"good", "cache"}
+    place.ctl("python", "remove", "--python", own_base)
     assert tree(place.root / "python") == before
 
 
