@@ -582,7 +582,9 @@ def test_starts_while_it_is_installed_and_removed(hooked):
     for t in threads:
         t.join()
     h.away()
-    assert set(seen) <= {(0, "Ring\n", ""), (0, "None\n", "")}, set(seen)
+    # A start that has found the file and not yet read it when it goes says so, whoever takes it away; it runs on.
+    late = [s for s in seen if s[:2] == (0, "None\n") and "FileNotFoundError" in s[2] and str(h.directory) in s[2]]
+    assert len(late) <= 1 and set(seen) - set(late) <= {(0, "Ring\n", ""), (0, "None\n", "")}, set(seen)
 
 
 @pytest.mark.parametrize("error, heard", [
