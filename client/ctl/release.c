@@ -291,13 +291,13 @@ static void print_members(const struct releasing *r)
 static void print_answer(const struct releasing *r, bool dry_run)
 {
 	if (!changes(r)) {
-		printf("Job %s has what the rules give now, ", r->key);
+		printf("Job %.*s has what the rules give now, ", workers_key_shown(r->key), r->key);
 		print_snapshot(r->profile, r->to);
 		printf(": nothing %s.\n", dry_run ? "would change" : "has changed");
 		return;
 	}
-	printf("%s job %s: what starts in it from now on gets ",
-	       dry_run ? "Would release" : "Released", r->key);
+	printf("%s job %.*s: what starts in it from now on gets ",
+	       dry_run ? "Would release" : "Released", workers_key_shown(r->key), r->key);
 	print_snapshot(r->profile, r->to);
 	printf("; these stay on ");
 	print_snapshot(r->from_profile, r->pin.digest);

@@ -184,9 +184,11 @@ static void advise_restart(FILE *f, const struct why *w)
 
 static void advise_release(FILE *f, const struct why *w)
 {
+	const char *key = w->worker->key ? w->worker->key : w->place;
+
 	advise_restart(f, w);
-	fprintf(f, "; or cudaenvctl%s release %s, for what it starts from then on",
-		ctl_user_option(w->ctl), w->worker->key ? w->worker->key : w->place);
+	fprintf(f, "; or cudaenvctl%s release %.*s, for what it starts from then on",
+		ctl_user_option(w->ctl), workers_key_shown(key), key);
 }
 
 static void advise_unregistered(FILE *f, const struct why *w)
