@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A node with systemd as Debian ships it: booted in a container over an overlay of /, with commands run in it one by one.
 
-What is put in goes to the overlay; the machine itself stays as it is. A boot takes 2 to 3 seconds.
+What is put in goes to the overlay; the machine itself stays as it is. A boot takes about a second.
 """
 import os
 import pathlib
