@@ -5,6 +5,7 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/child.c client/ctl/child.h \
 	client/ctl/compare.c client/ctl/compare.h \
 	client/ctl/complete.c \
+	client/ctl/change.c client/ctl/change.h \
 	client/ctl/control.c client/ctl/control.h \
 	client/ctl/ctl.c client/ctl/ctl.h \
 	client/ctl/diff.c \
@@ -59,6 +60,7 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/report.c client/ctl/report.h \
 	client/ctl/rules.c client/ctl/rules.h \
 	client/ctl/reach.c client/ctl/reach.h \
+	client/ctl/set.c \
 	client/ctl/show.c \
 	client/ctl/slurp.c client/ctl/slurp.h \
 	client/ctl/stays.c client/ctl/stays.h \
@@ -89,13 +91,15 @@ dist_zshcompletion_DATA = client/ctl/completion/_cudaenvctl
 fishcompletiondir = $(datadir)/fish/vendor_completions.d
 dist_fishcompletion_DATA = client/ctl/completion/cudaenvctl.fish
 
-LIBCTL_TESTS = tests/unit/test-control tests/unit/test-execblock tests/unit/test-holders tests/unit/test-started tests/unit/test-table tests/unit/test-text
+LIBCTL_TESTS = tests/unit/test-control tests/unit/test-duration tests/unit/test-execblock tests/unit/test-holders tests/unit/test-started tests/unit/test-table tests/unit/test-text
 check_PROGRAMS += $(LIBCTL_TESTS)
 TESTS += $(LIBCTL_TESTS)
 tests_unit_test_control_SOURCES = tests/unit/test-control.c tests/unit/test.h
 tests_unit_test_control_LDADD = client/ctl/libctl.la
 tests_unit_test_execblock_SOURCES = tests/unit/test-execblock.c tests/unit/test.h
 tests_unit_test_execblock_LDADD = client/ctl/libctl.la
+tests_unit_test_duration_SOURCES = tests/unit/test-duration.c tests/unit/test.h
+tests_unit_test_duration_LDADD = client/ctl/libctl.la
 tests_unit_test_started_SOURCES = tests/unit/test-started.c tests/unit/test.h
 tests_unit_test_started_LDADD = client/ctl/libctl.la
 tests_unit_test_table_SOURCES = tests/unit/test-table.c tests/unit/test.h

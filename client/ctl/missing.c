@@ -45,6 +45,14 @@ const char *ctl_user_option(const struct ctl *ctl)
 	return ctl->paths.user && !secure_getenv("CUDAENV_RUNTIME_DIR") ? " --user" : "";
 }
 
+static bool has_own_user_option(const struct verb *verb)
+{
+	for (const struct ctl_option *o = verb ? verb->options : NULL; o && o->name; o++)
+		if (streq(o->name, "user"))
+			return true;
+	return false;
+}
+
 /* The other cudaenvd, the system's or one's own, has it: how it is asked. */
 static const char *elsewhere(const struct ctl *ctl, const char *name, size_t size)
 {
@@ -54,7 +62,8 @@ static const char *elsewhere(const struct ctl *ctl, const char *name, size_t siz
 	    !has_profile(&other, name, size))
 		return NULL;
 	if (!ctl->paths.user)
-		return "yours: --user";
+		return has_own_user_option(ctl->verb) ? "yours: --user before the verb"
+						      : "yours: --user";
 	return ctl->user ? "the system's: without --user" : NULL;
 }
 

@@ -1,126 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* use, set and rollback: another snapshot for new jobs, of all or of some, and who stays on the
- * older one. */
+/* use and rollback: another snapshot for new jobs, of all or of some, and who stays on the older
+ * one.
+ */
 #include "config.h"
 
-#include "client/ctl/control.h"
+#include "client/ctl/change.h"
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/missing.h"
-#include "client/ctl/override.h"
-#include "client/ctl/stays.h"
-#include "client/ctl/table.h"
-#include "common/profile-derive.h"
 #include "common/util.h"
 
 static struct override_options arg_options;
 static bool arg_reset;
-
-static void print_switch(struct json_object *o, bool dry_run)
-{
-	const char *profile = json_string(o, "profile"), *to = json_string(o, "to"),
-		   *from = json_string(o, "from"), *mode = json_string(o, "mode");
-
-	printf("%s", dry_run ? "Would be in use: " : "In use: ");
-	print_escaped(profile ? profile : "no profile");
-	if (to)
-		printf(", snapshot %.*s", DIGEST_SHOWN, to);
-	if (from && to && streq(from, to))
-		printf(" (as before)");
-	else if (from)
-		printf(" (%s: %.*s)", dry_run ? "now" : "before", DIGEST_SHOWN, from);
-	printf(".\n");
-	if (mode && !streq(mode, "on"))
-		printf("Mode is %s: nothing is set until cudaenvctl on.\n", mode);
-	if (json_string(o, "warning"))
-		ctl_note("%s", json_string(o, "warning"));
-}
-
-static void print_override(struct json_object *o, const char *scope, bool dry_run)
-{
-	const char *profile = json_string(o, "profile"), *to = json_string(o, "to"),
-		   *from = json_string(o, "from"), *mode = json_string(o, "mode");
-
-	if (profile) {
-		printf("%s for ", dry_run ? "Would be in use" : "In use");
-		print_escaped(streq(scope, "node") ? "the whole node" : scope);
-		printf(": ");
-		print_escaped(profile);
-		printf(", snapshot %.*s", DIGEST_SHOWN, to ? to : "none");
-		if (from && to && !streq(from, to))
-			printf(" (%s: %.*s)", dry_run ? "now" : "before", DIGEST_SHOWN, from);
-	} else {
-		printf("%s for ", dry_run ? "Would be set" : "Set");
-		print_escaped(scope);
-		printf(", over the profile of each job: ");
-		override_print_variables(json_array(o, "variables"));
-	}
-	override_print_end(json_number(o, "until", 0));
-	printf(".\n");
-	if (mode && !streq(mode, "on"))
-		printf("Mode is %s: nothing is set until cudaenvctl on.\n", mode);
-	if (json_string(o, "warning"))
-		ctl_note("%s", json_string(o, "warning"));
-}
-
-static void print_ended(struct json_object *ended, const char *scope, bool dry_run)
-{
-	size_t n = ended ? json_object_array_length(ended) : 0;
-
-	if (n == 0 && scope) {
-		printf("There is no override for ");
-		print_escaped(scope);
-		printf(".\n");
-	}
-	for (size_t i = 0; i < n; i++) {
-		struct json_object *o = json_object_array_get_idx(ended, i);
-		_cleanup_(freep) char *text = override_describe(o);
-		const char *whose = json_string(o, "scope");
-
-		printf("%s for ", dry_run ? "Would end" : "Ended");
-		print_escaped(whose ? whose : "");
-		printf(": ");
-		print_escaped(text ? text : "");
-		printf(".\n");
-	}
-}
-
-/* What was done for TARGET (NULL: rollback, for the node). */
-static void print_done(struct json_object *o, const struct target *target)
-{
-	const char *action = json_string(o, "action");
-	bool node = !target || target->scope.kind == SCOPE_NODE;
-	bool is_reset = action && streq(action, "reset");
-
-	if (is_reset)
-		print_ended(json_array(o, "ended"), node ? NULL : target->text, false);
-	if (node && (is_reset || !target || target->seconds == 0))
-		print_switch(o, false);
-	else if (!is_reset)
-		print_override(o, target->text, false);
-}
-
-static int finish(struct ctl *ctl, struct json_object *o, const struct target *target)
-{
-	_cleanup_(stays_done) struct stays stays = STAYS_NULL;
-	bool node = !target || target->scope.kind == SCOPE_NODE;
-	int r;
-
-	stays.scope = node ? NULL : &target->scope;
-	r = stays_find(ctl, &stays);
-	if (r != CTL_GOOD)
-		return r;
-	if (ctl->json) {
-		json_object_object_add(o, "stays", stays_json(&stays));
-		json_object_object_add(o, "own_job", own_job_json(&stays.own));
-		json_print(o);
-		return CTL_GOOD;
-	}
-	print_done(o, target);
-	if (node && (!target || target->seconds == 0))
-		override_print_others(stays.published.status);
-	stays_print(&stays);
-	return CTL_GOOD;
-}
 
 /* By name in a List answer. */
 static struct json_object *find_profile(struct json_object *list, const char *name)
@@ -137,36 +27,6 @@ static struct json_object *find_profile(struct json_object *list, const char *na
 	return NULL;
 }
 
-/* The document and the lines of a switch that is not made. TO: NULL for none. */
-static int dry_answer(struct ctl *ctl, const struct published *p, const char *action,
-		      struct json_object *status, const char *profile, const char *to)
-{
-	_cleanup_(json_putp) struct json_object *o = json_object_new_object();
-	const char *mode_text = json_string(status, "mode");
-	_cleanup_(own_job_done) struct own_job own = {0};
-	enum mode mode;
-
-	if (mode_text && mode_parse(mode_text, &mode) == 0)
-		own_job_find(p, mode, to ? to : "", &own);
-	json_object_object_add(o, "action", json_text(action));
-	json_object_object_add(o, "mode", json_text(mode_text));
-	json_object_object_add(o, "from", json_text(json_string(status, "digest")));
-	json_object_object_add(o, "to", json_text(to));
-	json_object_object_add(o, "digest", json_text(to));
-	json_object_object_add(o, "profile", json_text(profile));
-	json_object_object_add(o, "generation",
-			       json_object_new_int64(json_number(status, "generation", 0)));
-	json_object_object_add(o, "dry_run", json_object_new_boolean(true));
-	json_object_object_add(o, "own_job", own_job_json(&own));
-	if (ctl->json) {
-		json_print(o);
-	} else {
-		print_switch(o, true);
-		own_job_print(&own, true);
-	}
-	return CTL_GOOD;
-}
-
 static int ask(struct ctl *ctl, struct json_object **ret_list, struct json_object **ret_status)
 {
 	int r = ctl_call(ctl, "List", NULL, ret_list);
@@ -174,93 +34,19 @@ static int ask(struct ctl *ctl, struct json_object **ret_list, struct json_objec
 	return r == CTL_GOOD ? ctl_call(ctl, "GetStatus", NULL, ret_status) : r;
 }
 
-/* The fields that every answer about an override has; a verb's own follow. */
-static void override_dry_fields(struct json_object *o, const char *action,
-				struct json_object *status, const struct target *target)
-{
-	struct json_object *earlier = override_find(status, action, target->text);
-
-	json_object_object_add(o, "action", json_text(action));
-	json_object_object_add(o, "mode", json_text(json_string(status, "mode")));
-	json_object_object_add(o, "from", json_text(json_string(earlier, "digest")));
-	json_object_object_add(o, "to", NULL);
-	json_object_object_add(o, "digest", NULL);
-	json_object_object_add(o, "profile", NULL);
-	json_object_object_add(o, "generation",
-			       json_object_new_int64(json_number(status, "generation", 0)));
-	json_object_object_add(o, "scope", json_text(target->text));
-	json_object_object_add(
-		o, "until", json_number_or_null(target->seconds > 0 ? target_until(target) : -1));
-	json_object_object_add(o, "dry_run", json_object_new_boolean(true));
-	json_object_object_add(o, "own_job", NULL);
-}
-
 static int dry_override(struct ctl *ctl, struct json_object *status, const char *name,
 			const char *digest, const struct target *target)
 {
 	_cleanup_(json_putp) struct json_object *o = json_object_new_object();
 
-	override_dry_fields(o, "use", status, target);
+	change_dry_fields(o, "use", status, target);
 	json_object_object_add(o, "to", json_text(digest));
 	json_object_object_add(o, "digest", json_text(digest));
 	json_object_object_add(o, "profile", json_text(name));
 	if (ctl->json)
 		json_print(o);
 	else
-		print_override(o, target->text, true);
-	return CTL_GOOD;
-}
-
-static bool is_given(int argc, char *argv[], const char *name)
-{
-	size_t n = strlen(name);
-
-	for (int i = 0; i < argc; i++)
-		if (strncmp(argv[i], name, n) == 0 && argv[i][n] == '=')
-			return true;
-	return false;
-}
-
-/* Those that are set now and stay, and the given ones. */
-static struct json_object *joined_variables(struct json_object *earlier, int argc, char *argv[])
-{
-	struct json_object *list = json_object_new_array(), *old = json_array(earlier, "variables");
-
-	for (size_t i = 0; old && i < json_object_array_length(old); i++) {
-		struct json_object *v = json_object_array_get_idx(old, i);
-		const char *name = json_string(v, "name");
-
-		if (name && !is_given(argc, argv, name))
-			json_object_array_add(list, json_object_get(v));
-	}
-	for (int i = 0; i < argc; i++) {
-		const char *value = strchr(argv[i], '=') + 1;
-		_cleanup_(freep) char *name = strndup(argv[i], (size_t)(value - argv[i]) - 1);
-		struct json_object *v = json_object_new_object();
-
-		json_object_object_add(v, "name", json_text(name));
-		json_object_object_add(v, "value", json_text(value));
-		json_object_array_add(list, v);
-	}
-	return list;
-}
-
-static int dry_set(struct ctl *ctl, int argc, char *argv[], const struct target *target)
-{
-	_cleanup_(json_putp) struct json_object *o = NULL, *status = NULL;
-	int r = ctl_call(ctl, "GetStatus", NULL, &status);
-
-	if (r != CTL_GOOD)
-		return r;
-	o = json_object_new_object();
-	override_dry_fields(o, "set", status, target);
-	json_object_object_add(
-		o, "variables",
-		joined_variables(override_find(status, "set", target->text), argc, argv));
-	if (ctl->json)
-		json_print(o);
-	else
-		print_override(o, target->text, true);
+		change_print_override(o, target->text, true);
 	return CTL_GOOD;
 }
 
@@ -299,7 +85,7 @@ static int dry_use(struct ctl *ctl, const char *name, const struct target *targe
 	if (r != CTL_GOOD)
 		return r;
 	if (target->scope.kind == SCOPE_NODE && target->seconds == 0)
-		return dry_answer(ctl, &p, "use", status, name, digest);
+		return change_dry_node(ctl, &p, "use", status, name, digest);
 	return dry_override(ctl, status, name, digest, target);
 }
 
@@ -312,8 +98,8 @@ static int dry_reset_node(struct ctl *ctl, struct json_object *list, struct json
 
 	if (r != CTL_GOOD)
 		return r;
-	return dry_answer(ctl, &p, "reset", status, name,
-			  name ? json_string(find_profile(list, name), "digest") : NULL);
+	return change_dry_node(ctl, &p, "reset", status, name,
+			       name ? json_string(find_profile(list, name), "digest") : NULL);
 }
 
 static int dry_reset(struct ctl *ctl, const struct target *target)
@@ -336,12 +122,12 @@ static int dry_reset(struct ctl *ctl, const struct target *target)
 		if (scope && streq(scope, target->text))
 			json_object_array_add(ended, json_object_get(one));
 	}
-	override_dry_fields(o, "reset", status, target);
+	change_dry_fields(o, "reset", status, target);
 	json_object_object_add(o, "ended", ended);
 	if (ctl->json)
 		json_print(o);
 	else
-		print_ended(ended, target->text, true);
+		change_print_ended(ended, target->text, true);
 	return CTL_GOOD;
 }
 
@@ -371,7 +157,7 @@ static int reset(struct ctl *ctl, const struct target *target)
 	if (ctl->dry_run)
 		return dry_reset(ctl, target);
 	r = ctl_call(ctl, "Reset", arguments, &o);
-	return r == CTL_GOOD ? finish(ctl, o, target) : r;
+	return r == CTL_GOOD ? change_finish(ctl, o, target) : r;
 }
 
 static int run_use(struct ctl *ctl, int argc, char *argv[])
@@ -393,36 +179,7 @@ static int run_use(struct ctl *ctl, int argc, char *argv[])
 	const struct control_arguments arguments = {.strings = strings, .number = &target.seconds};
 
 	r = ctl_call_with(ctl, "Use", &arguments, &o);
-	return r == CTL_GOOD ? finish(ctl, o, &target) : r;
-}
-
-static int run_set(struct ctl *ctl, int argc, char *argv[])
-{
-	_cleanup_(json_putp) struct json_object *o = NULL;
-	_cleanup_(freep) char *fault = NULL;
-	struct target target;
-	int r;
-
-	r = target_find(&arg_options, &target);
-	if (r != CTL_GOOD)
-		return r;
-	if (target.scope.kind == SCOPE_NODE)
-		return ctl_error(CTL_USAGE,
-				 "for whom? --user USER or --unit UNIT; for all jobs edit "
-				 "the profile");
-	r = derive_check((const char *const *)argv, (size_t)argc, &fault);
-	if (fault)
-		return ctl_error(CTL_USAGE, "%s", fault);
-	if (r < 0)
-		return ctl_error(CTL_FAILED, "%s", strerror(-r));
-	if (ctl->dry_run)
-		return dry_set(ctl, argc, argv, &target);
-	const char *const strings[] = {target.request, ctl->reason, NULL};
-	const struct control_arguments arguments = {
-		.list = (const char *const *)argv, .strings = strings, .number = &target.seconds};
-
-	r = ctl_call_with(ctl, "Set", &arguments, &o);
-	return r == CTL_GOOD ? finish(ctl, o, &target) : r;
+	return r == CTL_GOOD ? change_finish(ctl, o, &target) : r;
 }
 
 /* Does this entry of a History answer change the snapshot of new jobs? */
@@ -484,7 +241,7 @@ static int dry_rollback(struct ctl *ctl)
 	if (r == 0)
 		return ctl_error(CTL_BAD_NEWS, "there is no switch to go back from");
 	profile = to ? published_profile(&p, to) : NULL;
-	return dry_answer(ctl, &p, "rollback", status, profile, to);
+	return change_dry_node(ctl, &p, "rollback", status, profile, to);
 }
 
 static int run_rollback(struct ctl *ctl, int argc, char *argv[])
@@ -496,7 +253,7 @@ static int run_rollback(struct ctl *ctl, int argc, char *argv[])
 	if (ctl->dry_run)
 		return dry_rollback(ctl);
 	r = ctl_call(ctl, "Rollback", arguments, &o);
-	return r == CTL_GOOD ? finish(ctl, o, NULL) : r;
+	return r == CTL_GOOD ? change_finish(ctl, o, NULL) : r;
 }
 
 static const struct ctl_option use_options[] = {
@@ -522,24 +279,6 @@ const struct verb verb_use = {
 	.max_arguments = 1,
 	.options = use_options,
 	.run = run_use,
-};
-
-static const struct ctl_option set_options[] = {OVERRIDE_OPTIONS(arg_options), {0}};
-
-const struct verb verb_set = {
-	.name = "set",
-	.arguments = "NAME=VALUE...",
-	.summary = "New jobs of a unit or a user get these variables over their profile.",
-	.help = "Each takes the place of the profile's own, with its rule; what the profile\n"
-		"lacks is set where the process has none. Further ones join those that are set\n"
-		"for the same unit or user, and the end is that of the last command. The same\n"
-		"names and values are refused as in a profile. Taken back by cudaenvctl use\n"
-		"--reset. Needs cudaenvd.",
-	.flags = VERB_CHANGES,
-	.min_arguments = 1,
-	.max_arguments = -1,
-	.options = set_options,
-	.run = run_set,
 };
 
 const struct verb verb_rollback = {

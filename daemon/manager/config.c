@@ -270,7 +270,11 @@ static void hint_at_section(const char *section, char *ret, size_t size)
 	(void)snprintf(first, sizeof first, "%.*s", (int)strcspn(section, " \t"), section);
 	near = near_match(first, names, ARRAY_SIZE(names));
 	ret[0] = '\0';
-	if (near && streq(near, "assign"))
+	if (near && strstr(section, " " CONFIG_OVERRIDE))
+		(void)snprintf(ret, size,
+			       ", names that begin with " CONFIG_OVERRIDE
+			       " are those of overrides");
+	else if (near && streq(near, "assign"))
 		(void)snprintf(ret, size, ", a rule is [assign NAME]");
 	else if (near)
 		(void)snprintf(ret, size, ", did you mean [%s]?", near);

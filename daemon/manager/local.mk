@@ -33,13 +33,16 @@ cudaenvd_SOURCES = daemon/manager/main.c
 cudaenvd_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(JSON_CFLAGS)
 cudaenvd_LDADD = daemon/libmanager.la
 
-MANAGER_TESTS = tests/unit/test-config tests/unit/test-peer tests/unit/test-publish tests/unit/test-state \
+MANAGER_TESTS = tests/unit/test-config tests/unit/test-override tests/unit/test-override-crash tests/unit/test-peer tests/unit/test-publish tests/unit/test-state \
 	tests/unit/test-switch tests/unit/test-watch
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
 tests_unit_test_config_SOURCES = tests/unit/test-config.c tests/unit/temp.h tests/unit/test.h
 tests_unit_test_config_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
 tests_unit_test_config_LDADD = daemon/libmanager.la
+tests_unit_test_override_SOURCES = tests/unit/test-override.c tests/unit/test.h
+tests_unit_test_override_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
+tests_unit_test_override_LDADD = daemon/libmanager.la
 # System calls that change files go through tests/unit/crash.c.
 CRASH = tests/unit/crash.c tests/unit/crash.h tests/unit/temp.h tests/unit/test.h
 CRASH_FLAGS = $(AM_LDFLAGS) -Wl,--wrap=write,--wrap=fsync,--wrap=fchmod,--wrap=ftruncate,--wrap=unlinkat \
@@ -50,7 +53,11 @@ tests_unit_test_publish_LDADD = daemon/libmanager.la
 tests_unit_test_state_SOURCES = tests/unit/test-state.c $(CRASH)
 tests_unit_test_state_LDFLAGS = $(CRASH_FLAGS)
 tests_unit_test_state_LDADD = daemon/libmanager.la
-tests_unit_test_switch_SOURCES = tests/unit/test-switch.c $(CRASH)
+tests_unit_test_override_crash_SOURCES = tests/unit/test-override-crash.c tests/unit/switch-node.h $(CRASH)
+tests_unit_test_override_crash_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(JSON_CFLAGS)
+tests_unit_test_override_crash_LDFLAGS = $(CRASH_FLAGS)
+tests_unit_test_override_crash_LDADD = daemon/libmanager.la
+tests_unit_test_switch_SOURCES = tests/unit/test-switch.c tests/unit/switch-node.h $(CRASH)
 tests_unit_test_switch_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(JSON_CFLAGS)
 tests_unit_test_switch_LDFLAGS = $(CRASH_FLAGS)
 tests_unit_test_switch_LDADD = daemon/libmanager.la

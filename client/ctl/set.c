@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* set: single variables over the profile of a unit's or a user's jobs. */
+#include "config.h"
+
+#include "client/ctl/change.h"
+#include "client/ctl/jsonutil.h"
+#include "common/profile-derive.h"
+#include "common/util.h"
+
+static struct override_options arg_options;
+
+static bool is_given(int argc, char *argv[], const char *name)
+{
+	size_t n = strlen(name);
+
+	for (int i = 0; i < argc; i++)
+		if (strncmp(argv[i], name, n) == 0 && argv[i][n] == '=')
+			return true;
+	return false;
+}
+
+/* Those that are set now and stay, and the given ones. */
+static struct json_object *joined_variables(struct json_object *earlier, int argc, char *argv[])
+{
+	struct json_object *list = json_object_new_array(), *old = json_array(earlier, "variables");
+
+	for (size_t i = 0; old && i < json_object_array_length(old); i++) {
+		struct json_object *v = json_object_array_get_idx(old, i);
+		const char *name = json_string(v, "name");
+
+		if (name && !is_given(argc, argv, name))
+			json_object_array_add(list, json_object_get(v));
+	}
+	for (int i = 0; i < argc; i++) {
+		const char *value = strchr(argv[i], '=') + 1;
+		_cleanup_(freep) char *name = strndup(argv[i], (size_t)(value - argv[i]) - 1);
+		struct json_object *v = json_object_new_object();
+
+		json_object_object_add(v, "name", json_text(name));
+		json_object_object_add(v, "value", json_text(value));
+		json_object_array_add(list, v);
+	}
+	return list;
+}
+
+static int dry_set(struct ctl *ctl, int argc, char *argv[], const struct target *target)
+{
+	_cleanup_(json_putp) struct json_object *o = NULL, *status = NULL;
+	int r = ctl_call(ctl, "GetStatus", NULL, &status);
+
+	if (r != CTL_GOOD)
+		return r;
+	o = json_object_new_object();
+	change_dry_fields(o, "set", status, target);
+	json_object_object_add(
+		o, "variables",
+		joined_variables(override_find(status, "set", target->text), argc, argv));
+	if (ctl->json)
+		json_print(o);
+	else
+		change_print_override(o, target->text, true);
+	return CTL_GOOD;
+}
+
+static int run_set(struct ctl *ctl, int argc, char *argv[])
+{
+	_cleanup_(json_putp) struct json_object *o = NULL;
+	_cleanup_(freep) char *fault = NULL;
+	struct target target;
+	int r;
+
+	r = target_find(&arg_options, &target);
+	if (r != CTL_GOOD)
+		return r;
+	if (target.scope.kind == SCOPE_NODE)
+		return ctl_error(CTL_USAGE,
+				 "for whom? --user USER or --unit UNIT; for all jobs edit "
+				 "the profile");
+	r = derive_check((const char *const *)argv, (size_t)argc, &fault);
+	if (fault)
+		return ctl_error(CTL_USAGE, "%s", fault);
+	if (r < 0)
+		return ctl_error(CTL_FAILED, "%s", strerror(-r));
+	if (ctl->dry_run)
+		return dry_set(ctl, argc, argv, &target);
+	const char *const strings[] = {target.request, ctl->reason, NULL};
+	const struct control_arguments arguments = {
+		.list = (const char *const *)argv, .strings = strings, .number = &target.seconds};
+
+	r = ctl_call_with(ctl, "Set", &arguments, &o);
+	return r == CTL_GOOD ? change_finish(ctl, o, &target) : r;
+}
+
+static const struct ctl_option set_options[] = {OVERRIDE_OPTIONS(arg_options), {0}};
+
+const struct verb verb_set = {
+	.name = "set",
+	.arguments = "NAME=VALUE...",
+	.summary = "New jobs of a unit or a user get these variables over their profile.",
+	.help = "Each takes the place of the profile's own, with its rule; what the profile\n"
+		"lacks is set where the process has none. Further ones join those that are set\n"
+		"for the same unit or user, and the end is that of the last command. The same\n"
+		"names and values are refused as in a profile. Taken back by cudaenvctl use\n"
+		"--reset. Needs cudaenvd.",
+	.flags = VERB_CHANGES,
+	.min_arguments = 1,
+	.max_arguments = -1,
+	.options = set_options,
+	.run = run_set,
+};
