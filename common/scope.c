@@ -66,6 +66,7 @@ static int parse_unit(const char *name, struct scope *ret, char **ret_fault)
 {
 	struct scope s = {.kind = SCOPE_UNIT};
 	const char *end = ends_with_any(name, suffixes, ARRAY_SIZE(suffixes)) ? "" : ".service";
+	int n;
 
 	if (strpbrk(name, "*?["))
 		return say(ret_fault,
@@ -81,9 +82,9 @@ static int parse_unit(const char *name, struct scope *ret, char **ret_fault)
 			   name)
 			       ? -EINVAL
 			       : -ENOMEM;
-	if (strlen(name) + strlen(end) >= sizeof s.name || !unit_characters(name))
+	n = snprintf(s.name, sizeof s.name, "%s%s", name, end);
+	if (n < 0 || (size_t)n >= sizeof s.name || !unit_characters(name))
 		return say(ret_fault, "'%.80s' is no name of a unit", name) ? -EINVAL : -ENOMEM;
-	(void)snprintf(s.name, sizeof s.name, "%s%s", name, end);
 	*ret = s;
 	return 0;
 }
