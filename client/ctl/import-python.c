@@ -6,39 +6,8 @@
  */
 #include "config.h"
 
-#include "client/ctl/import-python-lex.h"
-#include "client/ctl/import.h"
+#include "client/ctl/import-python-internal.h"
 #include "common/util.h"
-
-#define BLOCKS_MAX  100 /* Python's own limit of indentation levels */
-#define ALIASES_MAX 64
-#define TARGETS_MAX 8 /* of one assignment */
-
-enum alias { ALIAS_OS, ALIAS_ENVIRON, ALIAS_PUTENV, ALIAS_UNSETENV, ALIAS_SETDEFAULT };
-
-enum block_kind { BLOCK_THROUGH, BLOCK_GUARD, BLOCK_CONDITION, BLOCK_FUNCTION };
-
-struct block {
-	enum block_kind kind;
-	unsigned indent;
-	unsigned line;
-	char *guard; /* of BLOCK_GUARD: runs where this name is not set */
-	char word[16];
-};
-
-struct python {
-	struct import *im;
-	struct python_line line;
-	const struct python_token *t; /* = line.tokens */
-	size_t end;                   /* of the statement being read */
-	struct {
-		char *name;
-		enum alias what;
-	} aliases[ALIASES_MAX];
-	size_t n_aliases;
-	struct block blocks[BLOCKS_MAX];
-	size_t n_blocks;
-};
 
 static void python_done(struct python *py)
 {
@@ -47,130 +16,6 @@ static void python_done(struct python *py)
 	for (size_t i = 0; i < py->n_blocks; i++)
 		free(py->blocks[i].guard);
 	python_line_done(&py->line);
-}
-
-/* --- tokens */
-
-static bool is(const struct python *py, size_t i, const char *text)
-{
-	return i < py->end && py->t[i].type != PYTHON_STRING && py->t[i].size == strlen(text) &&
-	       memcmp(py->t[i].start, text, py->t[i].size) == 0;
-}
-
-static bool is_type(const struct python *py, size_t i, enum python_type type)
-{
-	return i < py->end && py->t[i].type == type;
-}
-
-static bool opens(const struct python *py, size_t i)
-{
-	return is(py, i, "(") || is(py, i, "[") || is(py, i, "{");
-}
-
-static bool closes(const struct python *py, size_t i)
-{
-	return is(py, i, ")") || is(py, i, "]") || is(py, i, "}");
-}
-
-/* The first token from I on, outside of brackets opened there, that is TEXT (NULL: none), a comma
- * (with COMMA) or a closing bracket; else the end. */
-static size_t find(const struct python *py, size_t i, const char *text, bool comma)
-{
-	for (; i < py->end; i++) {
-		if ((text && is(py, i, text)) || (comma && is(py, i, ",")) || closes(py, i))
-			return i;
-		if (opens(py, i))
-			i = py->t[i].match;
-	}
-	return py->end;
-}
-
-/* --- what names mean */
-
-static int alias_add(struct python *py, size_t i, enum alias what)
-{
-	if (!is_type(py, i, PYTHON_NAME) || py->n_aliases == ALIASES_MAX)
-		return 0;
-	py->aliases[py->n_aliases].what = what;
-	py->aliases[py->n_aliases].name = strndup(py->t[i].start, py->t[i].size);
-	return py->aliases[py->n_aliases].name ? (void)py->n_aliases++, 0 : -ENOMEM;
-}
-
-static bool alias_is(const struct python *py, size_t i, enum alias what)
-{
-	static const char *const own[] = {[ALIAS_OS] = "os",
-					  [ALIAS_ENVIRON] = "environ",
-					  [ALIAS_PUTENV] = "putenv",
-					  [ALIAS_UNSETENV] = "unsetenv"};
-
-	if (!is_type(py, i, PYTHON_NAME))
-		return false;
-	if (what < ARRAY_SIZE(own) && is(py, i, own[what]))
-		return true;
-	for (size_t j = 0; j < py->n_aliases; j++)
-		if (py->aliases[j].what == what && is(py, i, py->aliases[j].name))
-			return true;
-	return false;
-}
-
-/* os, or __import__("os"), and a dot: the token behind them; 0: not. */
-static size_t past_module(const struct python *py, size_t i)
-{
-	if (alias_is(py, i, ALIAS_OS) && is(py, i + 1, "."))
-		return i + 2;
-	if (is(py, i, "__import__") && is(py, i + 1, "(") && is_type(py, i + 2, PYTHON_STRING) &&
-	    py->t[i + 2].value && streq(py->t[i + 2].value, "os") && is(py, i + 3, ")") &&
-	    is(py, i + 4, "."))
-		return i + 5;
-	return 0;
-}
-
-/* os.environ (or putenv, ...) at I: the token behind it; 0: not. */
-static size_t past(const struct python *py, size_t i, enum alias what)
-{
-	static const char *const members[] = {[ALIAS_ENVIRON] = "environ",
-					      [ALIAS_PUTENV] = "putenv",
-					      [ALIAS_UNSETENV] = "unsetenv"};
-	size_t behind = past_module(py, i);
-
-	if (behind > 0)
-		return is(py, behind, members[what]) ? behind + 1 : 0;
-	return alias_is(py, i, what) ? i + 1 : 0;
-}
-
-/* --- literals */
-
-/* The literal from I to UNTIL, which is the whole expression: *RET is malloc()ed, NULL: none, and
- * *RET_WHY says why. 0 or -ENOMEM. */
-static int literal(const struct python *py, size_t i, size_t until, char **ret,
-		   const char **ret_why)
-{
-	size_t size = 0;
-	char *p;
-
-	*ret = NULL;
-	*ret_why = "it is not a literal";
-	while (i < until && is(py, i, "(") && py->t[i].match + 1 == until) {
-		i++;
-		until--;
-	}
-	for (size_t j = i; j < until; j++) {
-		if (!is_type(py, j, PYTHON_STRING))
-			return 0;
-		if (!py->t[j].value) {
-			*ret_why = py->t[j].why;
-			return 0;
-		}
-		size += strlen(py->t[j].value);
-	}
-	if (i >= until)
-		return 0;
-	*ret = p = malloc(size + 1);
-	if (!p)
-		return -ENOMEM;
-	for (size_t j = i; j < until; j++)
-		p = stpcpy(p, py->t[j].value);
-	return 0;
 }
 
 /* --- what a statement does, where it stands */
@@ -233,7 +78,7 @@ static int remove_name(struct python *py, unsigned line, const char *name)
 static int name_of(struct python *py, size_t i, size_t until, char **ret)
 {
 	const char *why;
-	int r = literal(py, i, until, ret, &why);
+	int r = python_literal(py, i, until, ret, &why);
 
 	if (r < 0 || *ret)
 		return r;
@@ -252,20 +97,20 @@ static int give_pair(struct python *py, enum import_op op, size_t name, size_t n
 
 	if (r < 0 || !n)
 		return r;
-	r = literal(py, value, value_end, &v, &why);
+	r = python_literal(py, value, value_end, &v, &why);
 	return r < 0 ? r : give(py, op, line, n, v, why);
 }
 
 /* (NAME, VALUE) with the bracket at I. The whole statement must be this call. */
 static int call_pair(struct python *py, enum import_op op, size_t i)
 {
-	size_t comma = find(py, i + 1, NULL, true), close = find(py, comma + 1, NULL, true),
-	       end = close;
+	size_t comma = python_find(py, i + 1, NULL, true),
+	       close = python_find(py, comma + 1, NULL, true), end = close;
 	unsigned line = py->t[i].line;
 
-	if (is(py, close, ",")) /* a trailing one */
+	if (python_is(py, close, ",")) /* a trailing one */
 		end = close + 1;
-	if (!is(py, comma, ",") || !is(py, end, ")"))
+	if (!python_is(py, comma, ",") || !python_is(py, end, ")"))
 		return import_note(py->im, line, NULL, "a call that is not NAME, VALUE");
 	if (end + 1 == py->end)
 		return give_pair(py, op, i + 1, comma, comma + 1, close);
@@ -276,7 +121,7 @@ static int call_pair(struct python *py, enum import_op op, size_t i)
 static int call_remove(struct python *py, size_t i)
 {
 	_cleanup_(freep) char *name = NULL;
-	size_t until = find(py, i + 1, NULL, true);
+	size_t until = python_find(py, i + 1, NULL, true);
 	int r = name_of(py, i + 1, until, &name);
 
 	return r < 0 || !name ? r : remove_name(py, py->t[i].line, name);
@@ -288,9 +133,9 @@ static int dict_entries(struct python *py, size_t i, size_t close)
 	int r = 0;
 
 	while (r == 0 && i < close) {
-		size_t end = find(py, i, NULL, true), colon = find(py, i, ":", true);
+		size_t end = python_find(py, i, NULL, true), colon = python_find(py, i, ":", true);
 
-		if (is(py, colon, ":") && colon < end)
+		if (python_is(py, colon, ":") && colon < end)
 			r = give_pair(py, IMPORT_ASSIGN, i, colon, colon + 1, end);
 		else if (i < end)
 			r = import_note(py->im, py->t[i].line, NULL,
@@ -306,13 +151,13 @@ static int keywords(struct python *py, size_t i, size_t close)
 	int r = 0;
 
 	while (r == 0 && i < close) {
-		size_t end = find(py, i, NULL, true);
+		size_t end = python_find(py, i, NULL, true);
 		_cleanup_(freep) char *name = NULL, *value = NULL;
 		const char *why;
 
-		if (is_type(py, i, PYTHON_NAME) && is(py, i + 1, "=")) {
+		if (python_is_type(py, i, PYTHON_NAME) && python_is(py, i + 1, "=")) {
 			name = strndup(py->t[i].start, py->t[i].size);
-			r = name ? literal(py, i + 2, end, &value, &why) : -ENOMEM;
+			r = name ? python_literal(py, i + 2, end, &value, &why) : -ENOMEM;
 			if (r == 0)
 				r = give(py, IMPORT_ASSIGN, py->t[i].line, name, value, why);
 		} else if (i < end) {
@@ -327,16 +172,18 @@ static int keywords(struct python *py, size_t i, size_t close)
 /* What os.environ is updated with, from I to UNTIL. */
 static int update_with(struct python *py, size_t i, size_t until)
 {
-	if (is(py, i, "{") && find(py, i + 1, NULL, false) == until - 1)
+	if (python_is(py, i, "{") && python_find(py, i + 1, NULL, false) == until - 1)
 		return dict_entries(py, i + 1, until - 1);
-	if (is(py, i, "dict") && is(py, i + 1, "(") && find(py, i + 2, NULL, false) == until - 1)
+	if (python_is(py, i, "dict") && python_is(py, i + 1, "(") &&
+	    python_find(py, i + 2, NULL, false) == until - 1)
 		return keywords(py, i + 2, until - 1);
 	return keywords(py, i, until);
 }
 
 static int call_update(struct python *py, size_t i)
 {
-	size_t close = find(py, i + 1, NULL, false), end = find(py, i + 1, NULL, true);
+	size_t close = python_find(py, i + 1, NULL, false),
+	       end = python_find(py, i + 1, NULL, true);
 	int r;
 
 	if (close + 1 != py->end)
@@ -344,15 +191,15 @@ static int call_update(struct python *py, size_t i)
 				   "a call inside of another expression");
 	/* A dictionary first, keywords behind it. */
 	r = update_with(py, i + 1, end);
-	return r < 0 || !is(py, end, ",") ? r : keywords(py, end + 1, close);
+	return r < 0 || !python_is(py, end, ",") ? r : keywords(py, end + 1, close);
 }
 
 /* os.environ[NAME] with its bracket at BRACKET, followed by =: what stands behind; 0: it is not. */
 static size_t past_target(const struct python *py, size_t bracket)
 {
-	size_t close = is(py, bracket, "[") ? py->t[bracket].match : py->end;
+	size_t close = python_is(py, bracket, "[") ? py->t[bracket].match : py->end;
 
-	return is(py, close, "]") && is(py, close + 1, "=") ? close + 2 : 0;
+	return python_is(py, close, "]") && python_is(py, close + 1, "=") ? close + 2 : 0;
 }
 
 /* os.environ[NAME] = os.environ[NAME] = VALUE. *RET_TAKEN: it was such a statement. */
@@ -364,7 +211,7 @@ static int assignment(struct python *py, size_t bracket, bool *ret_taken)
 	while (n < TARGETS_MAX && bracket > 0 && (behind = past_target(py, bracket)) > 0) {
 		brackets[n++] = bracket;
 		value = behind;
-		bracket = past(py, value, ALIAS_ENVIRON);
+		bracket = python_past(py, value, ALIAS_ENVIRON);
 	}
 	*ret_taken = n > 0;
 	for (size_t i = 0; r == 0 && i < n; i++)
@@ -383,8 +230,9 @@ static int note_change(struct python *py, size_t i, size_t bracket)
 	const char *why;
 	int r = 0;
 
-	if (opens(py, bracket))
-		r = literal(py, bracket + 1, find(py, bracket + 1, NULL, true), &name, &why);
+	if (python_opens(py, bracket))
+		r = python_literal(py, bracket + 1, python_find(py, bracket + 1, NULL, true), &name,
+				   &why);
 	if (r < 0)
 		return r;
 	return name ? import_maybe(py->im, py->t[i].line, name, "%s", reason)
@@ -397,7 +245,7 @@ static bool is_mutator(const struct python *py, size_t i)
 					    "popitem",    "__setitem__", "__delitem__"};
 
 	for (size_t j = 0; j < ARRAY_SIZE(names); j++)
-		if (is(py, i, names[j]))
+		if (python_is(py, i, names[j]))
 			return true;
 	return false;
 }
@@ -405,8 +253,8 @@ static bool is_mutator(const struct python *py, size_t i)
 static bool is_assignment_operator(const struct python *py, size_t i)
 {
 	return i < py->end && py->t[i].type == PYTHON_OP &&
-	       py->t[i].start[py->t[i].size - 1] == '=' && !is(py, i, "==") && !is(py, i, "!=") &&
-	       !is(py, i, "<=") && !is(py, i, ">=");
+	       py->t[i].start[py->t[i].size - 1] == '=' && !python_is(py, i, "==") &&
+	       !python_is(py, i, "!=") && !python_is(py, i, "<=") && !python_is(py, i, ">=");
 }
 
 /* Is os.environ[...] with its bracket at E a target, also as one of several: a, os.environ[...] =
@@ -415,14 +263,15 @@ static bool is_target(const struct python *py, size_t e, size_t targets_end)
 {
 	size_t behind = py->t[e].match + 1;
 
-	return is_assignment_operator(py, behind) || (behind < targets_end && is(py, behind, ","));
+	return is_assignment_operator(py, behind) ||
+	       (behind < targets_end && python_is(py, behind, ","));
 }
 
 static size_t last_equals(const struct python *py, size_t i)
 {
 	size_t last = 0;
 
-	while (is(py, i = find(py, i, "=", false), "="))
+	while (python_is(py, i = python_find(py, i, "=", false), "="))
 		last = i++;
 	return last;
 }
@@ -434,19 +283,19 @@ static int scan_changes(struct python *py, size_t i)
 	int r = 0;
 
 	for (; r == 0 && i < py->end; i++) {
-		size_t e = past(py, i, ALIAS_ENVIRON), p = past(py, i, ALIAS_PUTENV);
+		size_t e = python_past(py, i, ALIAS_ENVIRON), p = python_past(py, i, ALIAS_PUTENV);
 
-		if (i > 0 && is(py, i - 1, "."))
+		if (i > 0 && python_is(py, i - 1, "."))
 			continue; /* another thing's environ */
 		if (p == 0)
-			p = past(py, i, ALIAS_UNSETENV);
-		if (e > 0 && is(py, e, ".") && is_mutator(py, e + 1))
+			p = python_past(py, i, ALIAS_UNSETENV);
+		if (e > 0 && python_is(py, e, ".") && is_mutator(py, e + 1))
 			r = note_change(py, i, e + 2);
-		else if (e > 0 && is(py, e, "[") && is_target(py, e, targets_end))
+		else if (e > 0 && python_is(py, e, "[") && is_target(py, e, targets_end))
 			r = note_change(py, i, e);
 		else if (e > 0 && is_assignment_operator(py, e))
 			r = note_change(py, i, e);
-		else if (p > 0 && is(py, p, "("))
+		else if (p > 0 && python_is(py, p, "("))
 			r = note_change(py, i, p);
 		if (e > 0 || p > 0)
 			i = (e > 0 ? e : p) - 1;
@@ -459,10 +308,10 @@ static int import_statement(struct python *py, size_t i)
 	int r = 0;
 
 	while (r == 0 && i < py->end) {
-		size_t end = find(py, i, NULL, true);
+		size_t end = python_find(py, i, NULL, true);
 
-		if (is(py, i, "os") && is(py, i + 1, "as"))
-			r = alias_add(py, i + 2, ALIAS_OS);
+		if (python_is(py, i, "os") && python_is(py, i + 1, "as"))
+			r = python_alias_add(py, i + 2, ALIAS_OS);
 		i = end + 1;
 	}
 	return r;
@@ -478,15 +327,15 @@ static int from_statement(struct python *py, size_t i)
 		{"environ", ALIAS_ENVIRON}, {"putenv", ALIAS_PUTENV}, {"unsetenv", ALIAS_UNSETENV}};
 	int r = 0;
 
-	if (!is(py, i, "os") || !is(py, i + 1, "import"))
+	if (!python_is(py, i, "os") || !python_is(py, i + 1, "import"))
 		return 0;
-	i += is(py, i + 2, "(") ? 3 : 2;
+	i += python_is(py, i + 2, "(") ? 3 : 2;
 	while (r == 0 && i < py->end) {
-		size_t end = find(py, i, NULL, true);
+		size_t end = python_find(py, i, NULL, true);
 
 		for (size_t j = 0; r == 0 && j < ARRAY_SIZE(names); j++)
-			if (is(py, i, names[j].name) && is(py, i + 1, "as"))
-				r = alias_add(py, i + 2, names[j].what);
+			if (python_is(py, i, names[j].name) && python_is(py, i + 1, "as"))
+				r = python_alias_add(py, i + 2, names[j].what);
 		i = end + 1;
 	}
 	return r;
@@ -497,9 +346,9 @@ static int del_statement(struct python *py, size_t i)
 	int r = 0;
 
 	while (r == 0 && i < py->end) {
-		size_t end = find(py, i, NULL, true), e = past(py, i, ALIAS_ENVIRON);
+		size_t end = python_find(py, i, NULL, true), e = python_past(py, i, ALIAS_ENVIRON);
 
-		if (e > 0 && is(py, e, "["))
+		if (e > 0 && python_is(py, e, "["))
 			r = call_remove(py, e);
 		i = end + 1;
 	}
@@ -510,19 +359,19 @@ static int del_statement(struct python *py, size_t i)
 static int environ_statement(struct python *py, size_t e, bool *ret_taken)
 {
 	*ret_taken = true;
-	if (is(py, e, "["))
+	if (python_is(py, e, "["))
 		return assignment(py, e, ret_taken);
-	if (is(py, e, "|="))
+	if (python_is(py, e, "|="))
 		return update_with(py, e + 1, py->end);
-	if (!is(py, e, ".") || !is(py, e + 2, "(")) {
+	if (!python_is(py, e, ".") || !python_is(py, e + 2, "(")) {
 		*ret_taken = false;
 		return 0;
 	}
-	if (is(py, e + 1, "setdefault"))
+	if (python_is(py, e + 1, "setdefault"))
 		return call_pair(py, IMPORT_SETDEFAULT, e + 2);
-	if (is(py, e + 1, "update"))
+	if (python_is(py, e + 1, "update"))
 		return call_update(py, e + 2);
-	if (is(py, e + 1, "pop"))
+	if (python_is(py, e + 1, "pop"))
 		return call_remove(py, e + 2);
 	*ret_taken = false;
 	return 0;
@@ -531,15 +380,16 @@ static int environ_statement(struct python *py, size_t e, bool *ret_taken)
 /* E = os.environ, or S = os.environ.setdefault */
 static int alias_statement(struct python *py, size_t i, bool *ret_taken)
 {
-	size_t e = is_type(py, i, PYTHON_NAME) && is(py, i + 1, "=")
-			   ? past(py, i + 2, ALIAS_ENVIRON)
+	size_t e = python_is_type(py, i, PYTHON_NAME) && python_is(py, i + 1, "=")
+			   ? python_past(py, i + 2, ALIAS_ENVIRON)
 			   : 0;
 
 	*ret_taken = true;
 	if (e > 0 && e == py->end)
-		return alias_add(py, i, ALIAS_ENVIRON);
-	if (e > 0 && e + 2 == py->end && is(py, e, ".") && is(py, e + 1, "setdefault"))
-		return alias_add(py, i, ALIAS_SETDEFAULT);
+		return python_alias_add(py, i, ALIAS_ENVIRON);
+	if (e > 0 && e + 2 == py->end && python_is(py, e, ".") &&
+	    python_is(py, e + 1, "setdefault"))
+		return python_alias_add(py, i, ALIAS_SETDEFAULT);
 	*ret_taken = false;
 	return 0;
 }
@@ -547,24 +397,24 @@ static int alias_statement(struct python *py, size_t i, bool *ret_taken)
 /* From I to py->end, without semicolons. */
 static int simple_statement(struct python *py, size_t i)
 {
-	size_t e, p = past(py, i, ALIAS_PUTENV), u = past(py, i, ALIAS_UNSETENV);
+	size_t e, p = python_past(py, i, ALIAS_PUTENV), u = python_past(py, i, ALIAS_UNSETENV);
 	bool taken = false;
 	int r = 0;
 
-	if (is(py, i, "import"))
+	if (python_is(py, i, "import"))
 		return import_statement(py, i + 1);
-	if (is(py, i, "from"))
+	if (python_is(py, i, "from"))
 		return from_statement(py, i + 1);
-	if (is(py, i, "del"))
+	if (python_is(py, i, "del"))
 		return del_statement(py, i + 1);
-	if (p > 0 && is(py, p, "("))
+	if (p > 0 && python_is(py, p, "("))
 		return call_pair(py, IMPORT_ASSIGN, p);
-	if (u > 0 && is(py, u, "("))
+	if (u > 0 && python_is(py, u, "("))
 		return call_remove(py, u);
-	if (alias_is(py, i, ALIAS_SETDEFAULT) && is(py, i + 1, "("))
+	if (python_alias_is(py, i, ALIAS_SETDEFAULT) && python_is(py, i + 1, "("))
 		return call_pair(py, IMPORT_SETDEFAULT, i + 1);
 	r = alias_statement(py, i, &taken);
-	e = past(py, i, ALIAS_ENVIRON);
+	e = python_past(py, i, ALIAS_ENVIRON);
 	if (r == 0 && !taken && e > 0)
 		r = environ_statement(py, e, &taken);
 	return r < 0 || taken ? r : scan_changes(py, i);
@@ -580,13 +430,14 @@ static enum block_kind block_kind(const struct python *py, size_t i)
 						 "while", "except", "match", "case"};
 
 	for (size_t j = 0; j < ARRAY_SIZE(through); j++)
-		if (is(py, i, through[j]))
+		if (python_is(py, i, through[j]))
 			return BLOCK_THROUGH;
 	for (size_t j = 0; j < ARRAY_SIZE(functions); j++)
-		if (is(py, i, functions[j]) || (is(py, i, "async") && is(py, i + 1, functions[j])))
+		if (python_is(py, i, functions[j]) ||
+		    (python_is(py, i, "async") && python_is(py, i + 1, functions[j])))
 			return BLOCK_FUNCTION;
 	for (size_t j = 0; j < ARRAY_SIZE(conditions); j++)
-		if (is(py, i, conditions[j]))
+		if (python_is(py, i, conditions[j]))
 			return BLOCK_CONDITION;
 	return BLOCK_GUARD; /* no block */
 }
@@ -595,19 +446,23 @@ static enum block_kind block_kind(const struct python *py, size_t i)
  * *RET is the name, malloc()ed, or NULL. 0 or -ENOMEM. */
 static int guard_of(const struct python *py, size_t i, size_t colon, char **ret)
 {
-	size_t not = find(py, i + 1, "not", false), e = past(py, i + 1, ALIAS_ENVIRON), close;
+	size_t not = python_find(py, i + 1, "not", false),
+	       e = python_past(py, i + 1, ALIAS_ENVIRON), close;
 	const char *why;
 
 	*ret = NULL;
-	if (!is(py, i, "if"))
+	if (!python_is(py, i, "if"))
 		return 0;
-	if (is(py, not, "not") && is(py, not +1, "in") && past(py, not +2, ALIAS_ENVIRON) == colon)
-		return literal(py, i + 1, not, ret, &why);
-	if (e == 0 || !is(py, e, ".") || !is(py, e + 1, "get") || !is(py, e + 2, "("))
+	if (python_is(py, not, "not") && python_is(py, not +1, "in") &&
+	    python_past(py, not +2, ALIAS_ENVIRON) == colon)
+		return python_literal(py, i + 1, not, ret, &why);
+	if (e == 0 || !python_is(py, e, ".") || !python_is(py, e + 1, "get") ||
+	    !python_is(py, e + 2, "("))
 		return 0;
 	close = py->t[e + 2].match;
-	if (is(py, close + 1, "is") && is(py, close + 2, "None") && close + 3 == colon)
-		return literal(py, e + 3, close, ret, &why);
+	if (python_is(py, close + 1, "is") && python_is(py, close + 2, "None") &&
+	    close + 3 == colon)
+		return python_literal(py, e + 3, close, ret, &why);
 	return 0;
 }
 
@@ -620,12 +475,12 @@ static void block_pop(struct python *py)
 static int take_head(struct python *py, size_t i, size_t *ret)
 {
 	enum block_kind kind = block_kind(py, i);
-	size_t colon = find(py, i, ":", false);
+	size_t colon = python_find(py, i, ":", false);
 	struct block b = {.kind = kind, .indent = py->line.indent, .line = py->t[i].line};
 	int r;
 
 	*ret = 0;
-	if (kind == BLOCK_GUARD || !is(py, colon, ":"))
+	if (kind == BLOCK_GUARD || !python_is(py, colon, ":"))
 		return 0;
 	py->end = colon;
 	r = scan_changes(py, i + 1);
@@ -663,7 +518,7 @@ static int take_line(struct python *py)
 	i = behind;
 	while (r == 0 && i < all) {
 		py->end = all;
-		py->end = find(py, i, ";", false);
+		py->end = python_find(py, i, ";", false);
 		if (i < py->end)
 			r = simple_statement(py, i);
 		i = py->end + 1;

@@ -276,18 +276,21 @@ static void print_json(const struct job *job)
 /* To a new file: nobody's is replaced. */
 static int write_output(const char *text)
 {
-	_cleanup_(fclosep) FILE *f = fopen(arg_output, "wxe");
-	int r = 0;
+	FILE *f = fopen(arg_output, "wxe");
+	bool written;
+	int error;
 
 	if (!f && errno == EEXIST)
 		return ctl_error(CTL_BAD_NEWS, "%s exists and was left as it is", arg_output);
 	if (!f)
 		return ctl_error(CTL_FAILED, "cannot write %s: %s", arg_output, strerror(errno));
-	if (fputs(text, f) == EOF || fflush(f) == EOF) {
-		r = ctl_error(CTL_FAILED, "cannot write %s: %s", arg_output, strerror(errno));
-		(void)unlink(arg_output);
-	}
-	return r;
+	written = fputs(text, f) != EOF && fflush(f) != EOF;
+	error = errno;
+	written = fclose(f) == 0 && written;
+	if (written)
+		return CTL_GOOD;
+	(void)unlink(arg_output);
+	return ctl_error(CTL_FAILED, "cannot write %s: %s", arg_output, strerror(error));
 }
 
 static int answer(struct job *job)

@@ -28,6 +28,7 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/import-list.c \
 	client/ctl/import-nccl-conf.c \
 	client/ctl/import-profile.c client/ctl/import-profile.h \
+	client/ctl/import-python-expr.c client/ctl/import-python-internal.h \
 	client/ctl/import-python-lex.c client/ctl/import-python-lex.h \
 	client/ctl/import-python.c \
 	client/ctl/import-shell-word.c client/ctl/import-shell-word.h \
