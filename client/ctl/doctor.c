@@ -21,20 +21,20 @@ static const struct {
 	bool live; /* of a running system: not with --root */
 	int (*run)(struct doctor *d);
 } checks[] = {
-	{"manager", "cudaenvd runs and answers", true, doctor_manager},
-	{"broker", "cudaenv-broker answers", true, doctor_broker},
-	{"runtime", "the runtime directory can be believed and used", true, doctor_runtime},
-	{"published", "what is published is whole and of now", true, doctor_published},
-	{"state", "choices survive a reboot", true, doctor_state},
-	{"config", "cudaenvd.conf is understood", true, doctor_config},
-	{"profiles", "profiles have no errors and are applied", false, doctor_profiles},
-	{"mode", "new jobs get their variables", true, doctor_mode},
-	{"systemd", "units, users and directories are installed", false, doctor_systemd},
-	{"versions", "all pieces are of one version", true, doctor_versions},
-	{"interpreters", "start hooks are whole", false, doctor_interpreters},
-	{"new-interpreters", "no interpreter has come since the last look", false,
+	{"manager", "cudaenvd", true, doctor_manager},
+	{"broker", "cudaenv-broker", true, doctor_broker},
+	{"runtime", "the runtime directory", true, doctor_runtime},
+	{"published", "what is published in it", true, doctor_published},
+	{"state", "what survives a reboot", true, doctor_state},
+	{"config", "cudaenvd.conf and its drop-ins", true, doctor_config},
+	{"profiles", "profiles, and whether they are applied", false, doctor_profiles},
+	{"mode", "what new jobs get", true, doctor_mode},
+	{"systemd", "units, users, directories", false, doctor_systemd},
+	{"versions", "versions of the pieces", true, doctor_versions},
+	{"interpreters", "start hooks of the interpreters", false, doctor_interpreters},
+	{"new-interpreters", "interpreters that came since the last look", false,
 	 doctor_new_interpreters},
-	{"setters", "nothing else sets these variables", false, doctor_setters},
+	{"setters", "what else sets these variables", false, doctor_setters},
 };
 
 enum result { RESULT_GOOD, RESULT_FOUND, RESULT_SKIPPED };
