@@ -150,3 +150,25 @@ def test_operations_leave_nothing(node):
     assert left - {f"/var/lib/dpkg/{name}" for name in ("status", "status-old", "lock", "lock-frontend", "triggers/Lock")} == set()
     assert node.run("getent passwd cudaenv || getent group cudaenv cudaenv-admin").out == ""
     assert node.sh("ls -d /run/cudaenv* /etc/cudaenv /var/lib/cudaenv /usr/lib/cudaenv 2>/dev/null || true") == ""
+
+
+@pytest.mark.parametrize("pasted, printed, right", [
+    ("OK: 3 of 3 workers", "OK: 12 of 12 workers", True),
+    ("OK: 3 of 3 workers", "OK: 3 of 3 jobs", False),
+    ("a  1\n...\nz 9", "a 2\nb\nc\nz 1", True),
+    ("a 1\n...", "b 1", False),
+    ("a", "a\nb", False),
+    ("a\n...\nz", "a\nb", False),
+    ("pcie8 49f67f02f19e at 2026-12-01 04:08", "pcie8 f83da982b8ed at 2027-01-02 14:18", True),
+    ("NCCL_NTHREADS=512", "NCCL_NTHREADS=256", False),
+    ("", "something", False),
+])
+def test_pasted_output_is_compared(pasted, printed, right):
+    assert (documents.same_shape(pasted.splitlines(), printed.splitlines()) is None) == right
+
+
+def test_the_page_has_commands_to_run():
+    commands = [i for s in SECTIONS for i in s.items if isinstance(i, documents.Command)]
+    assert len(commands) > 60 and {c.user for c in commands} == {None, "clone", "alice"}
+    fenced = DOCUMENT.read_text().count("```console")
+    assert fenced >= 15 and all("\nroot# " in b or "\n$ " in b for b in DOCUMENT.read_text().split("```console")[1:])
