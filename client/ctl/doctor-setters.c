@@ -9,6 +9,7 @@
 
 #include <limits.h>
 #include <stdarg.h>
+#include <sys/stat.h>
 
 #include "client/ctl/import-profile.h"
 #include "client/ctl/jsonutil.h"
@@ -16,7 +17,8 @@
 #include "client/ctl/unitfiles.h"
 #include "common/util.h"
 
-#define OWN_PTH "00-cudaenv.pth"
+#define OWN_PTH              "00-cudaenv.pth"
+#define UNIT_DIRECTORIES_MAX 32
 
 struct setters {
 	struct doctor *d;
@@ -279,18 +281,35 @@ static int scan_places(struct setters *s, const char *base, const struct place *
 	return r;
 }
 
+/* Is the directory there, and none of the N that were looked into by another name (/lib, /usr/lib)?
+ * It becomes number N of them. */
+static bool is_new_directory(const struct setters *s, const char *path, struct stat *seen, size_t n)
+{
+	_cleanup_(closep) int fd = slurp_open(s->d->root_fd, path, O_PATH | O_DIRECTORY);
+
+	if (fd < 0 || fstat(fd, &seen[n]) < 0)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (seen[i].st_dev == seen[n].st_dev && seen[i].st_ino == seen[n].st_ino)
+			return false;
+	return true;
+}
+
 /* Units that count: of one name that of the first directory; and all drop-ins. */
 static int scan_units(struct setters *s, bool user)
 {
 	_cleanup_(unit_list_done) struct unit_list directories = {0}, names = {0};
+	struct stat seen[UNIT_DIRECTORIES_MAX];
+	size_t n_seen = 0;
 	int r = unit_directories(s->d->root_fd, user, &directories);
 
-	for (size_t i = 0; r == 0 && i < directories.n; i++) {
+	for (size_t i = 0; r == 0 && i < directories.n && n_seen < UNIT_DIRECTORIES_MAX; i++) {
 		_cleanup_(unit_list_done) struct unit_list found = {0}, dropins = {0};
 		const char *directory = directories.paths[i];
 
-		if (!doctor_exists(s->d, directory))
+		if (!is_new_directory(s, directory, seen, n_seen))
 			continue;
+		n_seen++;
 		if (unit_names(s->d->root_fd, directory, ".service", &found) == -ENOMEM ||
 		    unit_names(s->d->root_fd, directory, ".d", &dropins) == -ENOMEM)
 			return -ENOMEM;

@@ -200,6 +200,7 @@ TREE = {
     "etc/systemd/system/vllm.service.d/x.conf": "[Service]\nEnvironment=\"NCCL_CROSS_NIC=1\"\n",
     "etc/default/vllm": "TORCH_NCCL_ASYNC_ERROR_HANDLING=1\n",
     "usr/lib/systemd/system/vllm.service": "[Service]\nEnvironment=NCCL_HIDDEN=1\n",
+    "usr/lib/systemd/system/other.service.d/x.conf": "[Service]\nEnvironment=NCCL_CUMEM_ENABLE=1\n",
     "usr/lib/systemd/user/u.service": "[Service]\nEnvironment=CUDA_CACHE_DISABLE=1\n",
     "root/.bashrc": "export CUDA_LAUNCH_BLOCKING=1\nexport HF_TOKEN=hunter2\n",
     "root/.nccl.conf": "NCCL_MAX_NCHANNELS=16\n",
@@ -216,7 +217,7 @@ WANTED = {
     ("/etc/security/pam_env.conf", 2, "NCCL_SOCKET_IFNAME"), ("/etc/environment.d/50-nccl.conf", 1, "NCCL_P2P_LEVEL"),
     ("/etc/systemd/system.conf", 2, "NCCL_NTHREADS"), ("/etc/systemd/system/vllm.service", 2, "NCCL_BUFFSIZE"),
     ("/etc/systemd/system/vllm.service.d/x.conf", 2, "NCCL_CROSS_NIC"), ("/etc/default/vllm", 1, "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
-    ("/usr/lib/systemd/user/u.service", 2, "CUDA_CACHE_DISABLE"), ("/root/.bashrc", 1, "CUDA_LAUNCH_BLOCKING"),
+    ("/usr/lib/systemd/system/other.service.d/x.conf", 2, "NCCL_CUMEM_ENABLE"), ("/usr/lib/systemd/user/u.service", 2, "CUDA_CACHE_DISABLE"), ("/root/.bashrc", 1, "CUDA_LAUNCH_BLOCKING"),
     ("/root/.nccl.conf", 1, "NCCL_MAX_NCHANNELS"), ("/usr/lib/python3.11/sitecustomize.py", 2, "NCCL_PROTO"),
     ("/usr/lib/python3/dist-packages/a.pth", 2, "CUDA_MODULE_LOADING"),
     ("/usr/local/lib/python3.11/dist-packages/usercustomize.py", 2, "NCCL_NSOCKS_PERTHREAD"),
@@ -230,6 +231,7 @@ def tree(tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (tmp_path / "image/usr/bin/python3.11").chmod(0o755)
+    (tmp_path / "image/lib").symlink_to("usr/lib")
     return tmp_path / "image"
 
 
@@ -381,3 +383,39 @@ def test_profiles_of_an_image(tree):
     (tree / "etc/cudaenv/profiles.d/bad.ini").write_text("[env]\nA=b\nA=c\n")
     f, = found(doctor("--root", tree, ok=1), "profiles")
     assert f["severity"] == "warning" and f["line"] == 3
+
+
+# --- a booted node
+
+
+def test_a_node_with_systemd(booted, node_build):
+    """What README's node section installs is sound; what is taken away from it is named."""
+    booted.sh("make -s install && systemd-sysusers && systemd-tmpfiles --create && systemctl daemon-reload && systemctl enable --now "
+              "cudaenvd.socket cudaenv-broker.socket cudaenvd.service", directory=node_build)
+    booted.until("cudaenvctl status")
+
+    def look(*, user=None):
+        return json.loads(booted.run("cudaenvctl doctor --json", user=user).out)
+
+    d = look()
+    for check in [c for c in LIVE if c != "mode"] + ["systemd"]:
+        assert result(d, check) == "good", (check, d)
+    f, = found(d, "mode")
+    assert "observe" in f["message"] and f["severity"] == "advice"
+    # Who is not root sees as much as can be seen.
+    d = look(user="nobody")
+    for check in "manager", "broker", "runtime", "published", "config", "systemd", "versions":
+        assert result(d, check) == "good", (check, d)
+    assert result(d, "new-interpreters") == "skipped"
+    booted.sh("systemctl disable cudaenvd.service && mv /usr/lib/tmpfiles.d/cudaenv.conf /root/ && chmod 0700 /run/cudaenv/jobs "
+              "&& mkdir -p /etc/cudaenv/cudaenvd.conf.d && printf '[cudaenvd]\\nx = y\\n' >/etc/cudaenv/cudaenvd.conf.d/x.conf")
+    d = look()
+    assert {f["file"] for f in found(d, "systemd")} == {
+        "cudaenvd.service", "cudaenvd.socket", "cudaenv-broker.socket", "/usr/lib/tmpfiles.d/cudaenv.conf"}
+    assert "systemd-tmpfiles" in found(d, "runtime")[0]["fix"]
+    f, = found(d, "config")
+    assert (f["file"], f["line"]) == ("/etc/cudaenv/cudaenvd.conf.d/x.conf", 2)
+    # A question starts nothing.
+    booted.sh("systemctl stop cudaenvd.service")
+    f, = found(look(), "manager")
+    assert f["fix"].endswith("systemctl start cudaenvd") and booted.run("systemctl is-active cudaenvd").status != 0
