@@ -137,6 +137,8 @@ def test_operations(node, section):
             continue
         done = run_command(node, item)
         print(f"{where}: {item.text}\n{done}")
+        if done.status != item.status:
+            print(node.run("journalctl -b -q -n 60 --no-pager").out)
         assert done.status == item.status, (where, item.text, done)
         if item.text.startswith("ansible-playbook") and "PLAY RECAP" not in done.out:
             continue
