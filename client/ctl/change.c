@@ -117,7 +117,8 @@ int change_finish(struct ctl *ctl, struct json_object *o, const struct target *t
 
 /* The document and the lines of a switch that is not made. TO: NULL for none. */
 int change_dry_node(struct ctl *ctl, const struct published *p, const char *action,
-		    struct json_object *status, const char *profile, const char *to)
+		    struct json_object *status, const char *profile, const char *to,
+		    struct json_object *ended)
 {
 	_cleanup_(json_putp) struct json_object *o = json_object_new_object();
 	const char *mode_text = json_string(status, "mode");
@@ -136,9 +137,12 @@ int change_dry_node(struct ctl *ctl, const struct published *p, const char *acti
 			       json_object_new_int64(json_number(status, "generation", 0)));
 	json_object_object_add(o, "dry_run", json_object_new_boolean(true));
 	json_object_object_add(o, "own_job", own_job_json(&own));
+	if (ended)
+		json_object_object_add(o, "ended", json_object_get(ended));
 	if (ctl->json) {
 		json_print(o);
 	} else {
+		change_print_ended(ended, NULL, true);
 		print_switch(o, true);
 		own_job_print(&own, true);
 	}

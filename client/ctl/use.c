@@ -85,7 +85,7 @@ static int dry_use(struct ctl *ctl, const char *name, const struct target *targe
 	if (r != CTL_GOOD)
 		return r;
 	if (target->scope.kind == SCOPE_NODE && target->seconds == 0)
-		return change_dry_node(ctl, &p, "use", status, name, digest);
+		return change_dry_node(ctl, &p, "use", status, name, digest, NULL);
 	return dry_override(ctl, status, name, digest, target);
 }
 
@@ -99,7 +99,8 @@ static int dry_reset_node(struct ctl *ctl, struct json_object *list, struct json
 	if (r != CTL_GOOD)
 		return r;
 	return change_dry_node(ctl, &p, "reset", status, name,
-			       name ? json_string(find_profile(list, name), "digest") : NULL);
+			       name ? json_string(find_profile(list, name), "digest") : NULL,
+			       json_array(list, "overrides"));
 }
 
 static int dry_reset(struct ctl *ctl, const struct target *target)
@@ -241,7 +242,7 @@ static int dry_rollback(struct ctl *ctl)
 	if (r == 0)
 		return ctl_error(CTL_BAD_NEWS, "there is no switch to go back from");
 	profile = to ? published_profile(&p, to) : NULL;
-	return change_dry_node(ctl, &p, "rollback", status, profile, to);
+	return change_dry_node(ctl, &p, "rollback", status, profile, to, NULL);
 }
 
 static int run_rollback(struct ctl *ctl, int argc, char *argv[])

@@ -58,32 +58,37 @@ static void announce(const struct override *o, bool ended, const char *action,
 		   uid[0] ? " by uid " : "", uid);
 }
 
-/* O is the new one, or the old one where there is none any more. */
-static int record(struct manager *m, const struct change *why, const struct override *old,
-		  const struct override *new)
+/* By the history's words: what the command did to this override. That it ended another one is that
+ * one's reset. */
+static const char *action_of(const struct change *why, const struct override *o, bool ended)
 {
-	const struct override *o = new ? new : old;
+	if (ended)
+		return streq(why->action, "expired") ? "expired" : "reset";
+	if (streq(why->action, "adopt") || streq(why->action, "apply"))
+		return why->action;
+	return override_action_name(o->action);
+}
+
+/* FROM: the digest before, NULL none; O is the ended one, or the one that is in force. */
+static int record(struct manager *m, const struct change *why, const struct override *o, bool ended,
+		  const char *from)
+{
 	_cleanup_(freep) char *variables =
 		o->action == OVERRIDE_SET ? override_variables_text(o) : NULL;
+	const char *action = action_of(why, o, ended);
 	char scope[SCOPE_TEXT_SIZE];
-	struct record what = {
+	const struct record what = {
+		.action = action,
 		.scope = scope,
-		.from = old ? old->digest : NULL,
-		.to = new ? new->digest : NULL,
+		.from = ended ? o->digest : from,
+		.to = ended ? NULL : o->digest,
 		.profile = o->profile,
 		.variables = variables,
 		.until = o->until,
 	};
 
 	scope_format(&o->scope, scope);
-	/* That a command's own override ends another is that one's reset. */
-	what.action = new &&streq(why->action, "adopt") ? "adopt"
-		      : new                             ? override_action_name(o->action)
-		      : streq(why->action, "expired")   ? "expired"
-							: "reset";
-	if (new &&streq(why->action, "apply"))
-		what.action = "apply";
-	announce(o, !new, what.action, why);
+	announce(o, ended, action, why);
 	return switch_record(m, why, &what);
 }
 
@@ -97,7 +102,7 @@ int switch_record_overrides(struct manager *m, const struct overrides *old,
 		const struct override *was = &old->items[i];
 
 		if (!overrides_find(new, was->action, &was->scope))
-			k = record(m, why, was, NULL);
+			k = record(m, why, was, true, NULL);
 		r = r < 0 ? r : k;
 	}
 	for (size_t i = 0; i < new->n; i++) {
@@ -105,7 +110,7 @@ int switch_record_overrides(struct manager *m, const struct overrides *old,
 				      *was = overrides_find(old, o->action, &o->scope);
 
 		if (!was || !override_same(was, o))
-			k = record(m, why, was, o);
+			k = record(m, why, o, false, was ? was->digest : NULL);
 		r = r < 0 ? r : k;
 	}
 	return r;
@@ -188,7 +193,7 @@ void switch_record_found_overrides(struct manager *m, const struct change *why)
 
 	for (size_t i = 0; i < all->n; i++)
 		if (!is_known(m->state, &all->items[i]))
-			(void)record(m, why, NULL, &all->items[i]);
+			(void)record(m, why, &all->items[i], false, NULL);
 	for (size_t i = 0, n = m->state->n_history; i < n && i < m->state->n_history; i++) {
 		const struct history_entry *e = &m->state->history[i];
 		struct history_entry copy = *e;

@@ -106,6 +106,10 @@ def test_one_user_gets_it(base):
     rule = base.json("list")["rules"][0]
     assert (rule["conditions"], rule["digest"], rule["until"], rule["override"], rule["by"]) == (
         [{"kind": "uid", "value": str(NOBODY)}], digests["debug"], o["until"], "use user nobody", "root")
+    # Who asks the files alone finds the same.
+    done = subprocess.run([CTL, "exec", "--dry-run", "--json", "true"], env=base.environ(), capture_output=True, text=True, user=NOBODY,
+                          group=NOBODY, extra_groups=[], cwd="/")
+    assert json.loads(done.stdout)["digest"] == digests["debug"]
     # A second one for the same user takes its place, one for another user does not.
     base.ctl("use", "team", "--user", NOBODY)
     base.ctl("use", "debug", "--user", OTHER)
@@ -179,7 +183,8 @@ def test_reset_of_everything(base):
     base.ctl("use", "debug", "--user", OTHER)
     base.ctl("set", "A=1", "--unit", "vllm")
     dry = base.json("use", "--reset", "--dry-run")
-    assert dry["to"] is None and len(overrides(base)) == 2
+    assert dry["to"] is None and dry["ended"] == overrides(base) and len(dry["ended"]) == 2
+    assert "Would end for unit vllm.service: A=1.\n" in base.ctl("use", "--reset", "--dry-run").stdout
     done = base.json("use", "--reset")
     assert sorted(o["scope"] for o in done["ended"]) == ["unit vllm.service", f"user {OTHER}"]
     assert done["to"] is None and done["from"] == profiles(base)["base"]
@@ -225,8 +230,9 @@ def test_restarts_and_reboots(own):
     # A reboot, and an end that comes while nobody runs.
     short = own.json("use", "debug", "--user", "root", "--for", "1s")["until"]
     own.stop(signal.SIGKILL)
-    shutil.rmtree(own.run)
     wait_until(lambda: time.time() >= short, "its end")
+    assert digest_of(own, 0) == digests["base"], "by the files alone"
+    shutil.rmtree(own.run)
     own.start()
     wait_until(lambda: overrides(own) == before, "what ended is taken out, the rest is there")
     assert (digest_of(own, 0), digest_of(own, OTHER)) == (digests["base"], digests["debug"])
