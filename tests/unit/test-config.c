@@ -363,18 +363,19 @@ TEST(rules_tell_where_they_stand)
 	check(active_set_applied(&active, "fast", d1) == 0);
 	check(compile_rules(c, &active, &rules) == 0 && rules.n == 3);
 	check(rules_to_json(&rules, list) == 0);
-	check_streq(json_object_to_json_string_ext(list, JSON_C_TO_STRING_NOSLASHESCAPE),
-		    "[{\"name\":\"v\",\"profile\":\"fast\",\"digest\":"
-		    "\"1111111111111111111111111111111111111111111111111111111111111111\","
-		    "\"conditions\":[{\"kind\":\"unit\",\"value\":\"v@*.service\"},"
-		    "{\"kind\":\"unit\",\"value\":\"w.service\"},{\"kind\":\"uid\","
-		    "\"value\":\"7\"}],\"until\":null,\"file\":\"x.conf\",\"line\":5,"
-		    "\"by\":null,\"override\":null},"
-		    "{\"name\":\"n\",\"profile\":null,\"digest\":null,\"conditions\":"
-		    "[{\"kind\":\"uid\",\"value\":\"1\"}],\"until\":null,"
-		    "\"file\":\"x.conf\",\"line\":9,\"by\":null,\"override\":null},"
-		    "{\"name\":null,\"profile\":\"base\",\"digest\":null,\"conditions\":"
-		    "[],\"until\":null,\"file\":\"x.conf\",\"line\":3,\"by\":null,\"override\":null}]");
+	check_streq(
+		json_object_to_json_string_ext(list, JSON_C_TO_STRING_NOSLASHESCAPE),
+		"[{\"name\":\"v\",\"profile\":\"fast\",\"digest\":"
+		"\"1111111111111111111111111111111111111111111111111111111111111111\","
+		"\"conditions\":[{\"kind\":\"unit\",\"value\":\"v@*.service\"},"
+		"{\"kind\":\"unit\",\"value\":\"w.service\"},{\"kind\":\"uid\","
+		"\"value\":\"7\"}],\"until\":null,\"file\":\"x.conf\",\"line\":5,"
+		"\"by\":null,\"override\":null},"
+		"{\"name\":\"n\",\"profile\":null,\"digest\":null,\"conditions\":"
+		"[{\"kind\":\"uid\",\"value\":\"1\"}],\"until\":null,"
+		"\"file\":\"x.conf\",\"line\":9,\"by\":null,\"override\":null},"
+		"{\"name\":null,\"profile\":\"base\",\"digest\":null,\"conditions\":"
+		"[],\"until\":null,\"file\":\"x.conf\",\"line\":3,\"by\":null,\"override\":null}]");
 	rules_done(&rules);
 	/* What somebody chose stands in no file. */
 	active.chosen = true;
