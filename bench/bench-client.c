@@ -4,9 +4,10 @@
  * interleaved.
  *
  *   bench-client fetch N    round trips of N forked children (their parent is registered) to the
- * broker and, in turn, to a minimal server that receives and sends the same numbers of bytes
+ *                           broker and, in turn, to a minimal server that receives and sends the
+ *                           same numbers of bytes
  *   bench-client storm N    N processes call cudaenv_start() at once; who answered, how long, which
- * digest
+ *                           digest
  *
  * The runtime directory is CUDAENV_RUNTIME_DIR. Results are lines "name value" on standard output,
  * times in microseconds.

@@ -6,10 +6,14 @@
  *
  *   cudaenv-snapshot 1
  *   profile cuda13-pcie
- *   scope any                           any | user (some path in it is writable by others than
- * root) toolkit default /usr/local/cuda-13.0   optional: default | force; its group is named
- * toolkit force CUDA_HOME=/usr/local/cuda-13.0 default NCCL_PROTO=LL unset NCCL_MAX_NRINGS prepend
- * PATH=/usr/local/cuda-13.0/bin append X=Y together nccl NCCL_ALGO=Ring
+ *   scope any                              any | user (a path in it is writable by others than root)
+ *   toolkit default /usr/local/cuda-13.0   optional: default | force; its group is named toolkit
+ *   force CUDA_HOME=/usr/local/cuda-13.0
+ *   default NCCL_PROTO=LL
+ *   unset NCCL_MAX_NRINGS
+ *   prepend PATH=/usr/local/cuda-13.0/bin
+ *   append X=Y
+ *   together nccl NCCL_ALGO=Ring
  *
  * One variable a line, sorted by name, then by rule in the order of enum snapshot_rule; each (name,
  * rule) once; a name with default, force, unset or together has no second line (but PATH of the

@@ -112,12 +112,13 @@ static int bus_start(int fd_consume, sd_bus **ret)
 	return 0;
 }
 
-static int drive(sd_bus *bus, struct call *call, uint64_t deadline)
+/* ALIVE: until then the manager has authenticated us. */
+static int drive(sd_bus *bus, struct call *call, uint64_t alive, uint64_t deadline)
 {
 	int r;
 
 	while (!call->done) {
-		uint64_t now;
+		uint64_t now, end;
 
 		r = sd_bus_process(bus, NULL);
 		if (r < 0 && r != -EINTR)
@@ -125,9 +126,10 @@ static int drive(sd_bus *bus, struct call *call, uint64_t deadline)
 		if (r > 0)
 			continue;
 		now = now_usec();
-		if (now >= deadline)
+		end = sd_bus_is_ready(bus) > 0 ? deadline : alive;
+		if (now >= end)
 			return -ETIMEDOUT;
-		r = sd_bus_wait(bus, deadline - now);
+		r = sd_bus_wait(bus, end - now);
 		if (r < 0 && r != -EINTR)
 			return r;
 	}
@@ -154,12 +156,14 @@ static int exchange(const char *path, const char *interface, const char *method,
 {
 	_cleanup_(sd_bus_close_unrefp) sd_bus *bus = NULL;
 	_cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
-	uint64_t deadline = now_usec() + usec;
+	uint64_t begin = now_usec(), deadline = begin + usec, alive = begin + CONTROL_ALIVE_USEC;
 	struct ucred peer;
 	socklen_t size = sizeof peer;
 	int r, fd = -EBADF;
 
-	r = connect_until(path, deadline, &fd);
+	if (alive > deadline)
+		alive = deadline;
+	r = connect_until(path, alive, &fd);
 	if (r < 0)
 		return r;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
@@ -176,7 +180,7 @@ static int exchange(const char *path, const char *interface, const char *method,
 	r = sd_bus_call_async(bus, NULL, m, on_reply, call, 2 * usec);
 	if (r < 0)
 		return r;
-	return drive(bus, call, deadline);
+	return drive(bus, call, alive, deadline);
 }
 
 static int call_with(const char *socket, const char *method,

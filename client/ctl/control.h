@@ -3,8 +3,8 @@
 
 /*
  * Calls to the manager: D-Bus peer to peer on its control socket, with one deadline for connecting,
- * authentication, call and answer together. A manager that is dead, frozen or full gives an error
- * in that time.
+ * authentication, call and answer together, and a shorter one for the first two: a manager that is
+ * dead, frozen or full gives an error within CONTROL_ALIVE_USEC.
  */
 
 #include <stdint.h>
@@ -12,7 +12,9 @@
 
 #include "client/ctl/ctl.h"
 
-#define CONTROL_DEADLINE_USEC ((uint64_t)4500 * 1000) /* so that the command ends within 5 s */
+#define CONTROL_DEADLINE_USEC                                                                      \
+	((uint64_t)4500 * 1000) /* a change is written to disk before its answer */
+#define CONTROL_ALIVE_USEC ((uint64_t)1500 * 1000) /* the manager's first word */
 
 struct control_result {
 	char *reply;      /* of success; UTF-8 */

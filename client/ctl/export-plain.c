@@ -3,11 +3,12 @@
  * Files of plain values. Each format refuses what its reader would not give back byte for byte:
  *
  *   systemd    EnvironmentFile= (systemd.exec(5)): in double quotes a backslash keeps \ " ` and $;
- * no specifiers, no expansion. A file with a Unicode noncharacter is refused as a whole. docker
- * --env-file: NAME=VALUE up to the end of the line, nothing is quoted. A line of 64 KiB makes
- * docker refuse the file. nccl-conf  NCCL_CONF_FILE, /etc/nccl.conf: nothing is quoted; 1023 bytes
- * of a value are read. k8s        an immutable ConfigMap, as JSON, which is YAML; for envFrom. json
- * one object, NAME: VALUE.
+ *              no specifiers, no expansion. A file with a Unicode noncharacter is refused as a whole.
+ *   docker     --env-file: NAME=VALUE up to the end of the line, nothing is quoted. A line of 64 KiB
+ *              makes docker refuse the file.
+ *   nccl-conf  NCCL_CONF_FILE, /etc/nccl.conf: nothing is quoted; 1023 bytes of a value are read.
+ *   k8s        an immutable ConfigMap, as JSON, which is YAML; for envFrom.
+ *   json       one object, NAME: VALUE.
  */
 #include "config.h"
 

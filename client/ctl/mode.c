@@ -109,7 +109,7 @@ static int reach_manager(struct ctl *ctl)
 	_cleanup_(control_result_done) struct control_result answer = {0};
 	int r;
 
-	r = control_ping(ctl->paths.control, CONTROL_DEADLINE_USEC, &answer);
+	r = control_ping(ctl->paths.control, CONTROL_ALIVE_USEC, &answer);
 	return r < 0 ? ctl_call_error(ctl, r, &answer) : CTL_GOOD;
 }
 

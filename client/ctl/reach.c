@@ -9,8 +9,6 @@
 #include "client/ctl/jsonutil.h"
 #include "common/util.h"
 
-#define PING_USEC ((uint64_t)2000 * 1000)
-
 /* Without the control socket's directory nothing can be told: a container has only the published
  * tree. */
 static bool control_is_here(const char *control)
@@ -34,7 +32,7 @@ enum manager_state manager_reach(const struct published *p, const char *control,
 		return MANAGER_UNSEEN;
 	if (pid > 0 && kill(pid, 0) < 0 && errno == ESRCH)
 		return MANAGER_DEAD;
-	r = control_ping(control, PING_USEC, &answer);
+	r = control_ping(control, CONTROL_ALIVE_USEC, &answer);
 	if (r == 0 || r == -EREMOTEIO)
 		return MANAGER_RUNNING;
 	if (r == -ETIMEDOUT)
