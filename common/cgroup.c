@@ -8,14 +8,11 @@
  */
 #include "common/cgroup.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 
 #include "common/util.h"
 
 #define ROOT_INODE 1 /* of every kernfs hierarchy */
-#define DEPTH_MAX  32
-#define SEARCH_MAX 65536
 
 /* One component of the path: not NUL-terminated. */
 struct part {
@@ -235,45 +232,4 @@ bool cgroup_find(int cgroup_fd, const char *mount, const char *path, uint64_t in
 			return false;
 		length += strcspn(path + length, "/");
 	}
-}
-
-/* Entries of DIR_FD that are directories: is one of them INODE, or below one of them? */
-static int search(int dir_fd, uint64_t inode, unsigned depth, unsigned *budget)
-{
-	_Alignas(struct dirent64) char buf[2048];
-	ssize_t n;
-
-	if (depth == 0)
-		return -E2BIG;
-	while ((n = getdents64(dir_fd, buf, sizeof buf)) > 0) {
-		const struct dirent64 *e;
-
-		for (ssize_t at = 0; at < n; at += e->d_reclen) {
-			_cleanup_(closep) int fd = -EBADF;
-			int r;
-
-			e = (const void *)(buf + at);
-			if (e->d_type != DT_DIR || e->d_name[0] == '.')
-				continue;
-			if ((*budget)-- == 0)
-				return -E2BIG;
-			if (e->d_ino == inode)
-				return 1;
-			fd = openat(dir_fd, e->d_name,
-				    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-			r = fd < 0 ? 0 : search(fd, inode, depth - 1, budget);
-			if (r != 0)
-				return r;
-		}
-	}
-	return n < 0 && errno != ENOENT ? -errno : 0;
-}
-
-int cgroup_search(int cgroup_fd, uint64_t inode)
-{
-	_cleanup_(closep) int fd =
-		openat(cgroup_fd, ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	unsigned budget = SEARCH_MAX;
-
-	return fd < 0 ? -errno : search(fd, inode, DEPTH_MAX, &budget);
 }

@@ -45,7 +45,3 @@ uint64_t cgroup_inode(int cgroup_fd, const char *mount, const char *path, size_t
 /* The shortest beginning of PATH in MOUNT that is the directory INODE; false: none. */
 bool cgroup_find(int cgroup_fd, const char *mount, const char *path, uint64_t inode,
 		 size_t *ret_length);
-
-/* Is there a directory INODE anywhere below CGROUP_FD? 1, 0, or -E2BIG (too many to look at), other
- * negative errno. */
-int cgroup_search(int cgroup_fd, uint64_t inode);

@@ -31,8 +31,7 @@ struct decision {
 	pid_t nspid;
 	uint64_t start;
 	uid_t uid; /* of the process, as the caller sees it: who may have made its links */
-	char cgroup_dir[1024]; /* of a cgroup key found by its cgroup, for job_root_alive(); ""
-				  unknown */
+	char cgroup_dir[1024]; /* of a cgroup key found by its cgroup; "" unknown */
 };
 
 /* MATCH: gids and exe for the rules (uid, unit and cgroup are filled in from what job_find() saw);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keys and names, what a process says about itself, and whether a job's root still is. Which job a
- * process belongs to is found in job-find.c.
+ * Keys and names, and what a process says about itself. Which job a process belongs to is found in
+ * job-find.c.
  */
 #include "common/job.h"
 
 #include <linux/magic.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -254,30 +253,4 @@ int job_subject_self(const struct runtime *rt, int proc_fd, int cgroup_fd, const
 	*ret = subject;
 	*ret_same_pidns = subject.pid == getpid();
 	return 0;
-}
-
-static int process_alive(const struct job_source *src, const struct job_key *key)
-{
-	struct proc_facts facts;
-	int r;
-
-	r = procfs_facts(src->proc_fd, key->pid, &facts);
-	if (r == 0)
-		return facts.start == key->start;
-	/* hidepid makes processes of others look as if they were gone. */
-	if (r == -ESRCH && (key->pid <= 0 || (kill(key->pid, 0) < 0 && errno == ESRCH)))
-		return 0;
-	return r == -ESRCH ? -EACCES : r;
-}
-
-int job_root_alive(const struct job_source *src, const struct job_key *key, uint64_t own_pidns,
-		   const char *path)
-{
-	if (key->kind == JOB_TREE)
-		return key->pidns == own_pidns ? process_alive(src, key) : -EXDEV;
-	if (src->cgroup_fd < 0)
-		return -EBADF;
-	if (path && path[0])
-		return cgroup_inode(src->cgroup_fd, "", path, strlen(path)) == key->inode;
-	return cgroup_search(src->cgroup_fd, key->inode);
 }

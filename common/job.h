@@ -126,9 +126,3 @@ int job_find(const struct job_source *src, const struct job_subject *subject,
  * negative errno for want of descriptors or memory. */
 int job_place(const struct job_source *src, const struct job_subject *subject,
 	      struct job_facts *ret);
-
-/* 1: the root process or cgroup that KEY names exists, 0: gone, negative errno: cannot tell
- * (another pid namespace, unreadable). For a cgroup key PATH (below cgroup_fd) is where it was
- * seen; NULL or "": it is searched for, which may take milliseconds. */
-int job_root_alive(const struct job_source *src, const struct job_key *key, uint64_t own_pidns,
-		   const char *path);

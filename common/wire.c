@@ -35,13 +35,6 @@ static const struct message *find_message(unsigned type)
 	return type < ARRAY_SIZE(messages) && messages[type].name ? &messages[type] : NULL;
 }
 
-const char *wire_type_name(unsigned type)
-{
-	const struct message *m = find_message(type);
-
-	return m ? m->name : NULL;
-}
-
 /* --- fields */
 
 static uint8_t *put(uint8_t *p, uint64_t v, unsigned bytes)

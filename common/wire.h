@@ -151,8 +151,6 @@ struct wire_released {
 	char from[DIGEST_SIZE];
 };
 
-const char *wire_type_name(unsigned type); /* NULL: unknown */
-
 /* Checks magic, then version, type and direction, then length against the table and SIZE exactly;
  * fills *ret as soon as the magic is right. 0, -EBADMSG (no header or wrong length),
  * -EPROTONOSUPPORT (version), -EOPNOTSUPP (type or direction). */

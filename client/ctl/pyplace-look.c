@@ -15,18 +15,6 @@ static void closedirp(DIR **d)
 		(void)closedir(*d);
 }
 
-const char *pyplace_state_name(enum pyplace_state state)
-{
-	static const char *const names[] = {
-		[PYPLACE_ABSENT] = "absent",
-		[PYPLACE_GOOD] = "installed",
-		[PYPLACE_DAMAGED] = "damaged",
-		[PYPLACE_FOREIGN] = "foreign",
-	};
-
-	return names[state];
-}
-
 const char *pyplace_entry_state_name(enum pyplace_entry_state state)
 {
 	static const char *const names[] = {

@@ -21,9 +21,6 @@ enum pyplace_state {
 	PYPLACE_FOREIGN, /* something that is not cudaenv's */
 };
 
-/* "absent", "installed", "damaged", "foreign" */
-const char *pyplace_state_name(enum pyplace_state state);
-
 enum pyplace_entry_state { ENTRY_GOOD, ENTRY_CHANGED, ENTRY_MISSING, ENTRY_CACHE, ENTRY_FOREIGN };
 const char *pyplace_entry_state_name(enum pyplace_entry_state state);
 

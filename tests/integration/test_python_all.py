@@ -227,7 +227,7 @@ def test_installed_and_removed(machine, before):
     for exe, step in machine.venvs.items():
         assert found[exe]["covered"] is found[exe]["by_base"] is (step == "by base")
     for exe in machine.skipped:
-        assert found[exe]["covered"] is False and found[exe]["skip"] or "linked" in exe
+        assert found[exe]["covered"] is False and (found[exe]["skip"] or "linked" in exe)
     installed, _ = machine.manifest()
     changed = {p for p, e in before[0].items() if installed.get(p) != e}
     assert changed == set(), "nothing that was there is touched"

@@ -178,9 +178,6 @@ TEST(inodes)
 	length = 77;
 	check(!cgroup_find(n.cgroup_fd, "unified", path, node_inode(&n, "cgroup"), &length));
 	check(!cgroup_find(n.cgroup_fd, "unified", "/", 1234567, &length) && length == 77);
-	check(cgroup_search(n.cgroup_fd, node_inode(&n, "cgroup/unified/a/b/c")) == 1);
-	check(cgroup_search(n.cgroup_fd, node_inode(&n, "cgroup/unified/a/file")) == 0);
-	check(cgroup_search(-EBADF, 1) == -EBADF);
 	node_done(&n);
 }
 

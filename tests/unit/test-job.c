@@ -332,43 +332,4 @@ TEST(pid_1)
 	node_done(&n);
 }
 
-/* --- roots --- */
-
-TEST(roots)
-{
-	struct job_key tree = {.kind = JOB_TREE, .pidns = NODE_PIDNS, .pid = P(4), .start = 1000};
-	struct job_key unit = {.kind = JOB_UNIT};
-	struct job_source source;
-	struct node n;
-
-	node_init(&n);
-	add_prompt(&n);
-	node_mkdir(&n, "cgroup/unified/system.slice/a.service");
-	source = node_source(&n);
-	check(job_root_alive(&source, &tree, NODE_PIDNS, NULL) == 1);
-	check(job_root_alive(&source, &tree, 777, NULL) == -EXDEV);
-	tree.start = 1001;
-	check(job_root_alive(&source, &tree, NODE_PIDNS, NULL) == 0);
-	tree.pid = P(77);
-	check(job_root_alive(&source, &tree, NODE_PIDNS, NULL) == 0);
-	/* Not in this /proc, and yet there: hidden. */
-	tree.pid = getpid();
-	check(job_root_alive(&source, &tree, NODE_PIDNS, NULL) == -EACCES);
-	tree.pid = 0;
-	check(job_root_alive(&source, &tree, NODE_PIDNS, NULL) <= 0);
-
-	unit.inode = node_inode(&n, "cgroup/unified/system.slice/a.service");
-	check(job_root_alive(&source, &unit, NODE_PIDNS, "unified/system.slice/a.service") == 1);
-	check(job_root_alive(&source, &unit, NODE_PIDNS, "unified/system.slice/b.service") == 0);
-	check(job_root_alive(&source, &unit, NODE_PIDNS, "unified/system.slice") == 0);
-	check(job_root_alive(&source, &unit, NODE_PIDNS, NULL) == 1);
-	unit.inode++;
-	check(job_root_alive(&source, &unit, NODE_PIDNS, "unified/system.slice/a.service") == 0);
-	unit.inode = 4242424242;
-	check(job_root_alive(&source, &unit, NODE_PIDNS, "") == 0);
-	source.cgroup_fd = -EBADF;
-	check(job_root_alive(&source, &unit, NODE_PIDNS, NULL) < 0);
-	node_done(&n);
-}
-
 TEST_MAIN

@@ -214,16 +214,6 @@ TEST(decode_of_operators)
 	check(state == 1 && same(name, "NCCL_PROTO"));
 }
 
-TEST(names)
-{
-	check_streq(wire_type_name(WIRE_FETCH), "FETCH");
-	check_streq(wire_type_name(WIRE_ERROR), "ERROR");
-	check(!wire_type_name(0));
-	check_streq(wire_type_name(WIRE_RELEASED), "RELEASED");
-	check(!wire_type_name(11));
-	check(!wire_type_name(65535));
-}
-
 TEST(header)
 {
 	struct wire_header h = {0};
