@@ -42,7 +42,7 @@ sed -e 's/^NCCL_PROTO = .*/NCCL_PROTO = Simple/' -e 's/^NCCL_ALGO = .*/NCCL_ALGO
 "$prefix/sbin/cudaenvd" --user >"$dir/daemon.log" 2>&1 &
 pieces=($!)
 tries=0
-until "$ctl" list --json >/dev/null 2>&1; do
+until "$ctl" history --json >/dev/null 2>&1; do
 	tries=$((tries + 1))
 	if [ $tries -gt 200 ] || ! kill -0 "${pieces[0]}" 2>/dev/null; then
 		cat "$dir/daemon.log"

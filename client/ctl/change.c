@@ -28,10 +28,11 @@ static void print_switch(struct json_object *o, bool dry_run)
 		ctl_note("%s", json_string(o, "warning"));
 }
 
-void change_print_override(struct json_object *o, const char *scope, bool dry_run)
+void change_print_override(struct json_object *o, const struct target *target, bool dry_run)
 {
 	const char *profile = json_string(o, "profile"), *to = json_string(o, "to"),
-		   *from = json_string(o, "from"), *mode = json_string(o, "mode");
+		   *from = json_string(o, "from"), *mode = json_string(o, "mode"),
+		   *scope = target->text;
 
 	if (profile) {
 		printf("%s for ", dry_run ? "Would be in use" : "In use");
@@ -47,7 +48,7 @@ void change_print_override(struct json_object *o, const char *scope, bool dry_ru
 		printf(", over the profile of each job: ");
 		override_print_variables(json_array(o, "variables"));
 	}
-	override_print_end(json_number(o, "until", 0));
+	override_print_end(json_number(o, "until", 0), target->seconds);
 	printf(".\n");
 	if (mode && !streq(mode, "on"))
 		printf("Mode is %s: nothing is set until cudaenvctl on.\n", mode);
@@ -89,7 +90,7 @@ static void print_done(struct json_object *o, const struct target *target)
 	if (node && (is_reset || !target || target->seconds == 0))
 		print_switch(o, false);
 	else if (!is_reset)
-		change_print_override(o, target->text, false);
+		change_print_override(o, target, false);
 }
 
 int change_finish(struct ctl *ctl, struct json_object *o, const struct target *target)

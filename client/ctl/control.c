@@ -347,15 +347,29 @@ int ctl_call_with(struct ctl *ctl, const char *method, const struct control_argu
 {
 	_cleanup_(control_result_done) struct control_result result = {0};
 	const struct paths *paths = ctl_paths(ctl);
-	struct json_object *o;
 	int r;
 
 	if (!paths)
 		return CTL_FAILED;
 	r = call_with(paths->control, method, arguments, CONTROL_DEADLINE_USEC, &result);
+	return ctl_call_finish(ctl, method, r, &result, ret);
+}
+
+int ctl_may_change(struct ctl *ctl)
+{
+	_cleanup_(json_putp) struct json_object *o = NULL;
+
+	return ctl_call(ctl, "MayChange", NULL, &o);
+}
+
+int ctl_call_finish(struct ctl *ctl, const char *method, int r, const struct control_result *result,
+		    struct json_object **ret)
+{
+	struct json_object *o;
+
 	if (r < 0)
-		return ctl_call_error(ctl, r, &result);
-	o = json_parse(result.reply, strlen(result.reply));
+		return ctl_call_error(ctl, r, result);
+	o = json_parse(result->reply, strlen(result->reply));
 	if (!o)
 		return ctl_error(CTL_FAILED,
 				 "cudaenvd's answer to %s is not understood; are "

@@ -49,5 +49,11 @@ int ctl_call(struct ctl *ctl, const char *method, const char *const *arguments,
 /* The same with arguments that are not all strings. */
 int ctl_call_with(struct ctl *ctl, const char *method, const struct control_arguments *arguments,
 		  struct json_object **ret);
+/* What ctl_call() makes of the R and RESULT of a control_call() of METHOD. */
+int ctl_call_finish(struct ctl *ctl, const char *method, int r, const struct control_result *result,
+		    struct json_object **ret);
+/* For a change that is not made: would the manager let this user? CTL_GOOD, or an exit status after
+ * the error line of the change itself. */
+int ctl_may_change(struct ctl *ctl);
 /* The error line of a call that failed with R; returns the exit status. */
 int ctl_call_error(struct ctl *ctl, int r, const struct control_result *result);

@@ -3,6 +3,8 @@
 
 #include "client/ctl/duration.h"
 
+#include <time.h>
+
 #include "common/util.h"
 
 struct unit {
@@ -108,4 +110,13 @@ void duration_format(int64_t seconds, char ret[DURATION_SIZE])
 		left -= n * shown[i].seconds;
 		parts++;
 	}
+}
+
+void time_format(int64_t when, char ret[TIME_SIZE])
+{
+	time_t t = (time_t)when;
+	struct tm tm;
+
+	if (!gmtime_r(&t, &tm) || strftime(ret, TIME_SIZE, "%FT%TZ", &tm) == 0)
+		(void)strcpy(ret, "?");
 }

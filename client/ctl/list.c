@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "client/ctl/control.h"
+#include "client/ctl/fallback.h"
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/rules.h"
 #include "client/ctl/table.h"
@@ -24,15 +25,16 @@ static void cell_short(struct table *t, const char *s)
 
 static void cell_state(struct table *t, struct json_object *o)
 {
-	bool active = json_true(o, "active");
-	const char *fault = !json_true(o, "valid")   ? "has errors"
+	bool active = json_true(o, "active"), known = json_object_object_get(o, "valid");
+	const char *fault = !known                   ? NULL
+			    : !json_true(o, "valid") ? "has errors"
 			    : json_true(o, "edited") ? "edited"
 						     : NULL;
 
 	if (fault)
 		table_cell_format(t, "%s%s", active ? "in use, " : "", fault);
 	else
-		table_cell(t, active ? "in use" : "ready");
+		table_cell(t, active ? "in use" : known ? "ready" : "published");
 }
 
 static int finish_table(const struct table *t, const char *none)
@@ -58,7 +60,7 @@ static int run_list(struct ctl *ctl, int argc, char *argv[])
 	if (arg_question.pid || arg_question.unit || arg_question.user || arg_question.exe)
 		return ctl_error(CTL_USAGE, "--pid, --unit, --user and --exe go with --why; one's "
 					    "own cudaenvd is cudaenvctl --user list");
-	r = ctl_call(ctl, "List", NULL, &o);
+	r = fallback_list(ctl, &o);
 	if (r != CTL_GOOD)
 		return r;
 	if (ctl->json) {
@@ -148,6 +150,7 @@ const struct verb verb_list = {
 	.summary = "The profiles, which is in use, which are edited or have errors.",
 	.help = "edited: the file was saved after it was applied; use applies it.\n"
 		"has errors: the last good version stays in force; check shows them all.\n"
+		"published: cudaenvd is dead or frozen, this is what it published last.\n"
 		"--why needs no daemon. ANSWER: decides, miss, ended, behind (a hit, but an\n"
 		"earlier rule decides), unknown (it asks for what was not given), perhaps (the\n"
 		"first hit behind such a one). --user before the verb is your own cudaenvd.",

@@ -21,6 +21,7 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/export.c client/ctl/export.h \
 	client/ctl/export-plain.c \
 	client/ctl/export-shell.c \
+	client/ctl/fallback.c client/ctl/fallback.h \
 	client/ctl/holders.c client/ctl/holders.h \
 	client/ctl/import.c client/ctl/import.h \
 	client/ctl/import-env.c \
@@ -51,6 +52,7 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/pyfind.c client/ctl/pyfind.h \
 	client/ctl/pyjudge.c client/ctl/pyjudge.h \
 	client/ctl/pyhook.c client/ctl/pyhook.h \
+	client/ctl/pylog.c client/ctl/pylog.h \
 	client/ctl/pyplace-change.c client/ctl/pyplace-internal.h \
 	client/ctl/pyplace-look.c client/ctl/pyplace.h \
 	client/ctl/python.c \

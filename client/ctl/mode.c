@@ -140,6 +140,40 @@ static int keep_running_jobs(struct ctl *ctl, const struct published *p, struct 
 	return CTL_GOOD;
 }
 
+/* An answer, or a call that was never made: no reason to go another way. */
+static bool off_is_refused(int r, const struct control_result *answer)
+{
+	return r == -EINVAL || (r == -EREMOTEIO && (streq(answer->error_name, ERROR_DENIED) ||
+						    streq(answer->error_name, ERROR_ARGUMENTS)));
+}
+
+/* WHY: of the call that failed. */
+static int off_denied(struct ctl *ctl, const struct published *p, int why,
+		      const struct control_result *answer)
+{
+	(void)ctl_call_error(ctl, why, answer);
+	return ctl_error(CTL_FAILED, "without it only %s may turn it off",
+			 p->runtime.publisher == 0 ? "root" : "its owner");
+}
+
+/* For a change that is not made: may this user, with the manager or without it? */
+static int off_may(struct ctl *ctl, const struct published *p)
+{
+	_cleanup_(control_result_done) struct control_result answer = {0};
+	int r;
+
+	r = control_call(ctl->paths.control, "MayChange", NULL, OFF_DEADLINE_USEC, &answer);
+	if (off_is_refused(r, &answer))
+		return ctl_call_error(ctl, r, &answer);
+	return r == 0 || p->runtime.publisher == geteuid() ? CTL_GOOD
+							   : off_denied(ctl, p, r, &answer);
+}
+
+static int may(struct ctl *ctl, const struct published *p, enum mode mode)
+{
+	return mode == MODE_OFF ? off_may(ctl, p) : ctl_may_change(ctl);
+}
+
 static int change(struct ctl *ctl, enum mode mode)
 {
 	const char *const arguments[] = {mode_name(mode), ctl->reason, NULL};
@@ -152,7 +186,9 @@ static int change(struct ctl *ctl, enum mode mode)
 	r = ctl_published(ctl, &p);
 	if (r != CTL_GOOD)
 		return r;
-	if (mode == MODE_ON && !ctl->dry_run)
+	if (ctl->dry_run)
+		r = may(ctl, &p, mode);
+	else if (mode == MODE_ON)
 		r = reach_manager(ctl);
 	if (r == CTL_GOOD && mode == MODE_ON)
 		r = keep_running_jobs(ctl, &p, &holders);
@@ -229,11 +265,8 @@ static int off_without_manager(struct ctl *ctl, int why, const struct control_re
 	if (r != CTL_GOOD)
 		return r;
 	r = off_direct(&p, paths->state, &off);
-	if (r == -EPERM || r == -EACCES) {
-		(void)ctl_call_error(ctl, why, answer);
-		return ctl_error(CTL_FAILED, "without it only %s may turn it off",
-				 p.runtime.publisher == 0 ? "root" : "its owner");
-	}
+	if (r == -EPERM || r == -EACCES)
+		return off_denied(ctl, &p, why, answer);
 	if (r < 0)
 		return ctl_error(CTL_FAILED, "cannot write %s/assign: %s", p.path, strerror(-r));
 	off_notes(&p, paths->state, &off, why, answer);
@@ -243,13 +276,6 @@ static int off_without_manager(struct ctl *ctl, int why, const struct control_re
 	else
 		print_change(o, MODE_OFF, false);
 	return CTL_GOOD;
-}
-
-/* An answer, or a call that was never made: no reason to go another way. */
-static bool off_is_refused(int r, const struct control_result *answer)
-{
-	return r == -EINVAL || (r == -EREMOTEIO && (streq(answer->error_name, ERROR_DENIED) ||
-						    streq(answer->error_name, ERROR_ARGUMENTS)));
 }
 
 static int run_off(struct ctl *ctl, int argc, char *argv[])

@@ -80,16 +80,15 @@ struct json_object *override_find(struct json_object *list, const char *action, 
 	return NULL;
 }
 
-void override_print_end(int64_t until)
+void override_print_end(int64_t until, uint64_t seconds)
 {
-	char when[64], left[DURATION_SIZE];
-	time_t end = (time_t)until;
-	struct tm tm;
+	char when[TIME_SIZE], asked[DURATION_SIZE];
 
-	if (until <= 0 || !localtime_r(&end, &tm) || strftime(when, sizeof when, "%F %T", &tm) == 0)
+	if (until <= 0)
 		return;
-	duration_format(until - (int64_t)time(NULL), left);
-	printf(", until %s (%s)", when, left);
+	time_format(until, when);
+	duration_format((int64_t)seconds, asked);
+	printf(", until %s (%s)", when, asked);
 }
 
 static void write_variables(struct json_object *variables, FILE *f)

@@ -48,8 +48,9 @@ int64_t target_until(const struct target *t);
 
 /* An element of "overrides" in a List or status answer, by its action and scope; NULL: none. */
 struct json_object *override_find(struct json_object *list, const char *action, const char *scope);
-/* ", until 2026-01-01 12:00:00 (2h)" to stdout; nothing where UNTIL is not positive. */
-void override_print_end(int64_t until);
+/* ", until 2026-01-01T12:00:00Z (2h)" to stdout, with the SECONDS that were asked for; nothing where
+ * UNTIL is not positive. */
+void override_print_end(int64_t until, uint64_t seconds);
 /* "NCCL_PROTO=Simple NCCL_ALGO=Ring", escaped, of [{"name","value"}] to stdout. */
 void override_print_variables(struct json_object *variables);
 /* "profile debug" or the variables, and the time left, in one line without LF; NULL: no memory. Not

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 
 #include "client/ctl/pyjudge.h"
+#include "client/ctl/pylog.h"
 #include "client/ctl/pyshow.h"
 #include "client/ctl/table.h"
 #include "common/util.h"
@@ -254,6 +255,9 @@ static void carry_out(struct plan *p, const struct pywork_options *work)
 			install(&p->found.items[i].exe, work, row);
 		else if (row->step == STEP_REMOVE)
 			take_away(&p->found.items[i].exe, work, row);
+		if (row->changed)
+			pylog(p->removes ? PYTHON_REMOVE : PYTHON_INSTALL, &p->found.items[i].exe,
+			      work->reason);
 		if (row->step == STEP_FAILED)
 			(void)ctl_error(0, "%s: %s", p->found.items[i].exe.exe, row->why);
 	}

@@ -12,6 +12,7 @@
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/published.h"
 #include "client/ctl/pyall.h"
+#include "client/ctl/pylog.h"
 #include "client/ctl/pyshow.h"
 #include "client/ctl/pytrust.h"
 #include "client/ctl/table.h"
@@ -20,7 +21,7 @@
 
 #define SOURCE_DIR PYCOVER_SOURCE_DIR
 
-static const char *arg_python, *arg_method, *arg_runtime_dir;
+static const char *arg_python, *arg_method, *arg_runtime_dir, *arg_reason = "";
 static bool arg_all;
 
 static int exe_error(int r, const char *why)
@@ -159,6 +160,8 @@ static int install(struct ctl *ctl, const struct pyexe *exe)
 	r = pywork_install(exe, &options, &hook, why);
 	if (r < 0)
 		return place_error(r, why);
+	if (r == 1 && !ctl->dry_run)
+		pylog(PYTHON_INSTALL, exe, arg_reason);
 	say_notes(exe, &hook);
 	if (ctl->json) {
 		_cleanup_(json_putp) struct json_object *o = pyshow_exe(exe);
@@ -205,6 +208,7 @@ static int remove_hooks(struct ctl *ctl, const struct pyexe *exe)
 {
 	_cleanup_(json_putp) struct json_object *o = pyshow_exe(exe);
 	struct json_object *removed = json_object_new_array();
+	bool changed = false;
 	int status = CTL_GOOD;
 
 	json_object_object_add(o, "action", json_text("remove"));
@@ -217,9 +221,13 @@ static int remove_hooks(struct ctl *ctl, const struct pyexe *exe)
 		if (arg_method && !streq(arg_method, pyhook_method_name(m)))
 			continue;
 		r = remove_method(ctl, exe, m, removed, why);
+		/* -EUCLEAN: all but what somebody changed. */
+		changed |= r == 1 || r == -EUCLEAN;
 		if (r < 0)
 			status = place_error(r, why);
 	}
+	if (changed && !ctl->dry_run)
+		pylog(PYTHON_REMOVE, exe, arg_reason);
 	if (ctl->json)
 		json_print(o);
 	else if (status == CTL_GOOD && json_object_array_length(removed) == 0)
@@ -265,7 +273,8 @@ static int status_one(struct ctl *ctl, const struct pyexe *exe)
 /* Without --python. */
 static int run_all(struct ctl *ctl, enum pyaction action)
 {
-	struct pywork_options options = {.method = arg_method, .dry_run = ctl->dry_run};
+	struct pywork_options options = {
+		.method = arg_method, .reason = arg_reason, .dry_run = ctl->dry_run};
 	int r = action == PYTHON_INSTALL ? recorded_directory(ctl, &options.runtime_dir) : CTL_GOOD;
 
 	if (r != CTL_GOOD)
@@ -291,6 +300,10 @@ static int run(struct ctl *ctl, int argc, char *argv[])
 		return ctl_error(CTL_USAGE, "python %s: install, remove or status", argv[0]);
 	if (arg_method && !streq(arg_method, "directory") && !streq(arg_method, "pth"))
 		return ctl_error(CTL_USAGE, "--method=%s: directory or pth", arg_method);
+	if (action == PYTHON_STATUS && arg_reason[0])
+		return ctl_error(CTL_USAGE, "python status changes nothing: it takes no --reason");
+	if (strlen(arg_reason) > PYLOG_REASON_MAX)
+		return ctl_error(CTL_USAGE, "a reason has at most %d bytes", PYLOG_REASON_MAX);
 	if (arg_all && arg_python)
 		return ctl_error(CTL_USAGE, "--all and --python: one of them");
 	if (!arg_python)
@@ -310,6 +323,7 @@ static const struct ctl_option options[] = {
 	{"method", 0, "directory|pth", "as pythonXY.zip (bases), or in site-packages", NULL,
 	 &arg_method},
 	{"runtime-dir", 0, "DIR", "install: where the hook looks first", NULL, &arg_runtime_dir},
+	{"reason", 0, "TEXT", "kept in the journal with what root changes", NULL, &arg_reason},
 	{NULL, 0, NULL, NULL, NULL, NULL},
 };
 

@@ -13,6 +13,7 @@
 struct pywork_options {
 	const char *method;      /* --method, NULL: as it is there, else what is best */
 	const char *runtime_dir; /* recorded in the hook; NULL: none */
+	const char *reason;      /* for the journal; "" none */
 	bool dry_run;
 };
 

@@ -331,12 +331,11 @@ static int run_release(struct ctl *ctl, int argc, char *argv[])
 		return k;
 	arguments[0] = r.key;
 	arguments[1] = r.to[0] ? r.to : "none";
-	if (ctl->dry_run)
-		o = dry_json(&r);
-	else
-		k = ctl_call(ctl, "Release", arguments, &o);
+	k = ctl->dry_run ? ctl_may_change(ctl) : ctl_call(ctl, "Release", arguments, &o);
 	if (k != CTL_GOOD)
 		return k;
+	if (ctl->dry_run)
+		o = dry_json(&r);
 	if (ctl->json) {
 		add_members(&r, o);
 		json_print(o);

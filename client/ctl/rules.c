@@ -8,8 +8,8 @@
 #include <limits.h>
 #include <pwd.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "client/ctl/duration.h"
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/table.h"
 #include "common/util.h"
@@ -213,12 +213,9 @@ static void print_miss(FILE *f, const struct published *p, const struct subject 
 
 static void print_until(FILE *f, const struct assign_rule *rule)
 {
-	char when[32] = "?";
-	time_t t = (time_t)rule->until;
-	struct tm tm;
+	char when[TIME_SIZE];
 
-	if (localtime_r(&t, &tm))
-		(void)strftime(when, sizeof when, "%F %T", &tm);
+	time_format(rule->until, when);
 	fprintf(f, "%s %s", rule->ended ? "ended" : "until", when);
 }
 

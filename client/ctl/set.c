@@ -46,8 +46,10 @@ static struct json_object *joined_variables(struct json_object *earlier, int arg
 static int dry_set(struct ctl *ctl, int argc, char *argv[], const struct target *target)
 {
 	_cleanup_(json_putp) struct json_object *o = NULL, *status = NULL;
-	int r = ctl_call(ctl, "GetStatus", NULL, &status);
+	int r = ctl_may_change(ctl);
 
+	if (r == CTL_GOOD)
+		r = ctl_call(ctl, "GetStatus", NULL, &status);
 	if (r != CTL_GOOD)
 		return r;
 	o = json_object_new_object();
@@ -58,7 +60,7 @@ static int dry_set(struct ctl *ctl, int argc, char *argv[], const struct target 
 	if (ctl->json)
 		json_print(o);
 	else
-		change_print_override(o, target->text, true);
+		change_print_override(o, target, true);
 	return CTL_GOOD;
 }
 

@@ -3,7 +3,8 @@
 
 #include <inttypes.h>
 
-#include "client/ctl/control.h"
+#include "client/ctl/ctl.h"
+#include "client/ctl/fallback.h"
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/table.h"
 #include "common/profile.h"
@@ -43,7 +44,6 @@ static void variable_row(struct table *t, struct json_object *v, bool absent)
 static int run_show(struct ctl *ctl, int argc, char *argv[])
 {
 	const char *headers[N_COLUMNS + 1] = {"VARIABLE", "RULE", "VALUE", "FROM", "NOTE"};
-	const char *const arguments[] = {argc > 0 ? argv[0] : "", NULL};
 	_cleanup_(json_putp) struct json_object *o = NULL;
 	_cleanup_(table_done) struct table t = {0};
 	struct json_object *variables;
@@ -51,7 +51,7 @@ static int run_show(struct ctl *ctl, int argc, char *argv[])
 	bool absent;
 	int r;
 
-	r = ctl_call(ctl, "Show", arguments, &o);
+	r = fallback_show(ctl, argc > 0 ? argv[0] : "", &o);
 	if (r != CTL_GOOD)
 		return r;
 	absent = toolkit_absent(o);
@@ -88,7 +88,8 @@ const struct verb verb_show = {
 	.help = "Without PROFILE: the one in use. Inherited variables show the file they stand "
 		"in.\n"
 		"not on this node: the root of the profile's [toolkit] is not here, and its\n"
-		"variables are set only where a process sees it.",
+		"variables are set only where a process sees it.\n"
+		"Without cudaenvd: what was published last, without files and lines.",
 	.max_arguments = 1,
 	.run = run_show,
 };

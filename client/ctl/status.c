@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "client/ctl/control.h"
+#include "client/ctl/duration.h"
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/missing.h"
 #include "client/ctl/override.h"
@@ -24,7 +25,7 @@ struct status {
 	int published_error;
 	enum manager_state manager;
 	pid_t manager_pid;
-	char since[64]; /* of the status file, "" unknown */
+	char since[TIME_SIZE]; /* of the status file, "" unknown */
 	bool counted;
 	size_t processes;
 	size_t current; /* have what a new job would get */
@@ -42,11 +43,8 @@ static void status_done(struct status *s)
 
 static void find_since(struct status *s)
 {
-	time_t when = (time_t)s->published.status_time;
-	struct tm tm;
-
-	if (when > 0 && localtime_r(&when, &tm))
-		(void)strftime(s->since, sizeof s->since, "%F %T", &tm);
+	if (s->published.status_time > 0)
+		time_format(s->published.status_time, s->since);
 }
 
 static void count_workers(struct status *s)

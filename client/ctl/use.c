@@ -27,10 +27,13 @@ static struct json_object *find_profile(struct json_object *list, const char *na
 	return NULL;
 }
 
+/* For a change that is not made. */
 static int ask(struct ctl *ctl, struct json_object **ret_list, struct json_object **ret_status)
 {
-	int r = ctl_call(ctl, "List", NULL, ret_list);
+	int r = ctl_may_change(ctl);
 
+	if (r == CTL_GOOD)
+		r = ctl_call(ctl, "List", NULL, ret_list);
 	return r == CTL_GOOD ? ctl_call(ctl, "GetStatus", NULL, ret_status) : r;
 }
 
@@ -46,7 +49,7 @@ static int dry_override(struct ctl *ctl, struct json_object *status, const char 
 	if (ctl->json)
 		json_print(o);
 	else
-		change_print_override(o, target->text, true);
+		change_print_override(o, target, true);
 	return CTL_GOOD;
 }
 
@@ -229,7 +232,9 @@ static int dry_rollback(struct ctl *ctl)
 	const char *to = NULL;
 	int r;
 
-	r = ctl_call(ctl, "History", NULL, &history);
+	r = ctl_may_change(ctl);
+	if (r == CTL_GOOD)
+		r = ctl_call(ctl, "History", NULL, &history);
 	if (r == CTL_GOOD)
 		r = ctl_call(ctl, "GetStatus", NULL, &status);
 	if (r == CTL_GOOD)

@@ -224,6 +224,13 @@ static int reload(struct client *c, sd_bus_message *m, char **ret, sd_bus_error 
 	return operation_reload(c->control->manager, &who, ret, error);
 }
 
+/* Whoever may not is told so before, in the words in which the change itself is denied. */
+static int may_change(struct client *c, sd_bus_message *m, char **ret, sd_bus_error *error)
+{
+	*ret = strdup("{\"may_change\":true}");
+	return *ret ? 0 : -ENOMEM;
+}
+
 /* Answered when the broker has: *ret stays NULL. */
 static int release(struct client *c, sd_bus_message *m, char **ret, sd_bus_error *error)
 {
@@ -245,6 +252,7 @@ static int release(struct client *c, sd_bus_message *m, char **ret, sd_bus_error
 	X("Reset", "ss", true, reset)                                                              \
 	X("Rollback", "s", true, rollback)                                                         \
 	X("Reload", "", true, reload)                                                              \
+	X("MayChange", "", true, may_change)                                                       \
 	X("Release", "sss", true, release)
 
 struct method {

@@ -11,7 +11,7 @@ import sys
 import pytest
 from conftest import CTL, MANAGER, PCIE8, PREFIX, SRC, clean_environ, wait_until
 
-NEEDS_MANAGER = [["list"], ["show"], ["history"], ["use", "base"], ["rollback"], ["on"], ["observe"]]
+NEEDS_MANAGER = [["history"], ["use", "base"], ["rollback"], ["on"], ["observe"]]
 LIBRARY = PREFIX / "lib/libcudaenv.so.0"
 
 # A program that starts as the hook would, then does what it is told on stdin; each of its processes lives until stdin ends.
@@ -824,7 +824,7 @@ def test_off_is_the_owners_alone(two):
 def test_frozen_daemon(two):
     with program(two) as (main, _):
         two.process.send_signal(signal.SIGSTOP)
-        verbs = [*NEEDS_MANAGER, ["status"], ["workers"], ["check"], ["exec", "true"]]
+        verbs = [*NEEDS_MANAGER, ["list"], ["show"], ["status"], ["workers"], ["check"], ["exec", "true"]]
         running = [(v, subprocess.Popen([CTL, *v], env=two.environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         text=True)) for v in verbs]
         for arguments, p in running:
@@ -837,6 +837,7 @@ def test_frozen_daemon(two):
                 assert p.returncode == 1 and out.startswith(f"cudaenvd (pid {two.process.pid}) does not answer")
             else:
                 assert p.returncode == 0, (arguments, out, err)
+                assert (arguments[0] in ("list", "show")) == err.startswith("cudaenvctl: note: cudaenvd does not answer: ")
         assert two.json("off")["direct"] is True
         assert "\nmode off\n" in (two.run / "assign").read_text()
         two.process.send_signal(signal.SIGCONT)

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -92,6 +93,7 @@ def test_one_user_gets_it(base):
     digests = profiles(base)
     done = base.ctl("use", "debug", "--user", "nobody", "--for", "2h", "--reason", "look")
     assert done.stdout.startswith(f"In use for user nobody: debug, snapshot {digests['debug'][:12]}, until ")
+    assert re.search(r"until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ \(2h\)\.\n", done.stdout), "in UTC, with what was asked for"
     assert digest_of(base, NOBODY) == digests["debug"]
     assert (digest_of(base, 0), digest_of(base, USER)) == (digests["base"], digests["team"])
     [o] = overrides(base)
@@ -366,3 +368,17 @@ def test_what_is_refused(base, arguments, text):
     done = base.ctl(*arguments, ok=2)
     assert text in done.stderr and done.stderr.count("\n") == 1 and "hidden" not in done.stderr
     assert json.loads(json.dumps(overrides(base))) == []
+
+
+def test_the_answer_has_the_time_that_was_asked_for(base):
+    """Not the second that is added, and no reader's zone."""
+    for more in [], ["--dry-run"]:
+        for line in ["use", "debug", "--user", "nobody", "--for", "10s"], ["set", "A=1", "--unit", "x", "--for", "1d 90min"]:
+            asked = {"10s": "10s", "1d 90min": "1d 1h"}[line[-1]]
+            out = base.ctl(*line, *more, TZ="Asia/Tokyo").stdout
+            when = re.search(r", until (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) \((.*?)\)\.\n", out)
+            assert when and when[2] == asked, out
+    base.ctl("use", "debug", "--user", "nobody", "--for", "2h")
+    end = [o["until"] for o in overrides(base) if o["action"] == "use"]
+    text = time.strftime("until %Y-%m-%dT%H:%M:%SZ", time.gmtime(end[0]))
+    assert text in base.ctl("list", "--why", TZ="Asia/Tokyo").stdout

@@ -514,10 +514,10 @@ def test_install_says_why_nothing_will_be_set(place, venv, what, notes):
     assert notes in place.ctl("python", "install", "--python", venv, "--runtime-dir", place.published.path, "--json").stderr.decode()
 
 
-def test_no_history_no_reason(place, venv):
-    for action in ("install", "remove", "status"):
-        assert b"unknown option" in place.ctl("python", action, "--python", venv, "--reason", "x", ok=2).stderr
-    assert b"--reason" not in place.ctl("python", "--help").stdout
+def test_a_reason_goes_with_a_change(place, venv):
+    for action in ("install", "remove"):
+        place.ctl("python", action, "--python", venv, "--reason", "x")
+    assert b"changes nothing" in place.ctl("python", "status", "--python", venv, "--reason", "x", ok=2).stderr
 
 
 def test_status_says_that_it_shows_no_venvs(place):
@@ -750,3 +750,43 @@ def test_readme_says_how_to_get_rid_of_it(place, name):
     done = subprocess.run(command, shell=True, env=env, capture_output=True, cwd=place.root)
     assert done.returncode == 0, done.stderr
     assert not readme.exists()
+
+
+JOURNAL = """
+import json, os, socket, subprocess, sys
+os.makedirs("/run/systemd/journal")
+journal = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+journal.bind("/run/systemd/journal/socket")
+for line in json.loads(sys.argv[1]):
+    subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
+journal.setblocking(False)
+found = []
+while True:
+    try:
+        found.append(journal.recv(8192).decode())
+    except BlockingIOError:
+        break
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_root_leaves_a_line_in_the_journal(place):
+    """One for each change, none where nothing was changed; a /run of its own holds the socket."""
+    exe = str(make(place, pythons.ALL[0], "venv"))
+    lines = [[str(CTL), "python", *words, "--python", exe] for words in (
+        ["install", "--dry-run"], ["install", "--reason", "new image"], ["install"], ["status"], ["remove", "--dry-run"], ["remove"],
+        ["remove", "--reason", "again"])]
+    done = subprocess.run(["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh", "/usr/bin/python3", "-c", JOURNAL,
+                           json.dumps(lines)], env=clean_environ(CUDAENV_RUNTIME_DIR=place.published.path), capture_output=True,
+                          text=True, timeout=60)
+    if "unshare failed" in done.stderr or "mount:" in done.stderr:
+        pytest.skip("no mount namespaces here")
+    assert done.returncode == 0, done.stderr
+    entries = [dict(line.split("=", 1) for line in entry.splitlines()) for entry in json.loads(done.stdout)]
+    more = {"PRIORITY": "5", "SYSLOG_IDENTIFIER": "cudaenvctl", "CUDAENV_UID": "0", "CUDAENV_PATH": exe}
+    assert entries == [
+        {"MESSAGE": f"Python hook: install in {exe} by uid 0: new image", "CUDAENV_ACTION": "python-install",
+         "CUDAENV_REASON": "new image", **more},
+        {"MESSAGE": f"Python hook: remove in {exe} by uid 0", "CUDAENV_ACTION": "python-remove", **more}]
+    assert b"at most 1024 bytes" in place.ctl("python", "install", "--python", exe, "--reason", "x" * 1025, ok=2).stderr

@@ -45,8 +45,8 @@ ROWS = {
                   dead=("status", 1, NOT_RUNNING)),
     "list": Row(good=["list", "list --why", "list --why --pid $SLEEP", "list --why --unit a.service --user root"],
                 bad=["test_ctl.py::test_list_says_what_is_wrong", "list --why --pid 999999999", "list --why --user no-such-user"],
-                wrong=["list extra", "list --pid 1", "list --why --pid x"], dead=("list", 3, NOT_RUNNING)),
-    "show": Row(good=["show", "show pcie8"], bad=["show nothere", "show bad"], wrong=["show a b"], dead=("show", 3, NOT_RUNNING)),
+                wrong=["list extra", "list --pid 1", "list --why --pid x"], dead=("list", 0, "base\tin use\t")),
+    "show": Row(good=["show", "show pcie8"], bad=["show nothere", "show bad"], wrong=["show a b"], dead=("show pcie8", 0, NOT_RUNNING)),
     "diff": Row(good=["diff base", "diff $DIGEST base"], bad=["diff pcie8", "diff base pcie8", "diff nothere", "diff base bad"],
                 wrong=["diff", "diff a b c"], dead=("diff base", 0, "no variable differs")),
     "check": Row(good=["check base", "check $DIR/config/cudaenv/profiles.d/pcie8.ini", "check --expect $DIGEST"],
@@ -100,11 +100,12 @@ ROWS = {
                   wrong=["doctor extra", "doctor --root", "doctor --user --root /", "doctor --reason x"],
                   dead=("doctor", 1, NOT_RUNNING)),
     "python": Row(good=["python install --dry-run --python $VENV", "python install --python $VENV", "python status --python $VENV",
-                        "python remove --dry-run --python $VENV", "python remove --python $VENV", "python install",
+                        "python remove --dry-run --python $VENV", "python remove --python $VENV --reason why", "python install",
                         "python install --all --dry-run", "python remove --all --dry-run"],
                   bad=["python status --python $VENV"],
                   wrong=["python", "python nonsense", "python status extra", "python install --method=magic", "python install --all --python $VENV",
-                         "python install --python /nonexistent/python"],
+                         "python install --python /nonexistent/python",
+                         "python install --reason " + "x" * 1025, "python status --reason x"],
                   dead=("python remove --python $VENV", 0, "No hook")),
     "help": Row(good=["help", "help status"], bad=["test_verbs.py::test_an_unknown_verb"], wrong=["help statsu", "help a b"],
                 dead=("help", 0, "Usage: cudaenvctl")),
@@ -301,6 +302,62 @@ def test_dead_daemon(dead, verb):
         done = dead(line, "--json")
         assert done.returncode == status
         fits(verb, done.stdout)
+
+
+CHANGES = ["use pcie8", "use pcie8 --user root --for 1h", "use --reset", "use --reset --user root", "set A=1 --user root", "rollback",
+           "on", "observe", "off", "release $SLEEP"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.parametrize("line", CHANGES)
+def test_a_dry_run_says_who_may_not(running, line):
+    """In the words of the denial of the change itself, and with its status."""
+    running.reset()
+    words = line.replace("$SLEEP", str(running.sleep.pid)).split()
+
+    def stranger(*more):
+        return subprocess.run([CTL, *words, *more], env=running.node.environ(), user=65534, group=65534, extra_groups=[],
+                              capture_output=True, text=True, timeout=60)
+
+    dry, done = stranger("--dry-run"), stranger()
+    assert dry.returncode == done.returncode == 1 and dry.stdout == stranger("--dry-run", "--json").stdout == ""
+    assert dry.stderr.splitlines()[-1] == done.stderr.splitlines()[-1]
+    if words[0] != "release":  # of a job that is not theirs: they do not even see it
+        assert dry.stderr == f"cudaenvctl: {words[0]}: only root and who runs this cudaenvd may do this\n"
+    assert running(line, "--dry-run").returncode == 0
+    assert {verb for verb, row in ROWS.items() if "--dry-run" in " ".join(row.good)} - {"python", "exec"} == {c.split()[0] for c in CHANGES}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_a_dry_run_of_off_without_cudaenvd(dead):
+    (dead.node.run / "assign").unlink()
+    (dead.node.run / "assign").write_text(dead.assign)
+    assert dead("off --dry-run").returncode == 0
+    done = subprocess.run([CTL, "off", "--dry-run"], env=dead.node.environ(), user=65534, group=65534, extra_groups=[],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3 and done.stdout == "" and "without it only root may turn it off" in done.stderr
+    assert NOT_RUNNING in dead("on --dry-run").stderr
+
+
+def test_what_was_published_last(dead):
+    """list and show with the daemon dead: the same fields, and null for what only it knows."""
+    (dead.node.run / "assign").unlink()
+    (dead.node.run / "assign").write_text(dead.assign)
+    done = dead("list", "--json")
+    profiles = {p["name"]: p for p in fits("list", done.stdout)["profiles"]}
+    assert profiles.keys() == {"base", "pcie8"} and profiles["base"]["active"] and profiles["base"]["digest"] == dead.digest
+    assert {profiles["base"][k] for k in ("path", "valid", "edited", "description", "applied", "file_digest", "error")} == {None}
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("cudaenvctl: note: cudaenvd is not running: ")
+    assert "pcie8\tpublished\t" in dead("list").stdout
+    for line in "show", "show base":
+        shown = fits("show", dead(line, "--json").stdout)
+        assert (shown["profile"], shown["digest"], shown["edited"]) == ("base", dead.digest, None)
+        assert shown["variables"] == [
+            {"name": "NCCL_DEBUG", "rule": "default", "value": "WARN", "group": None, "file": None, "line": None}]
+    assert dead("show").stdout == "NCCL_DEBUG\tdefault\tWARN\t-\t-\n"
+    for line in "show bad", "show nothere", f"show {dead.digest}":
+        done = dead(line)
+        assert done.returncode == 1 and done.stdout == "" and done.stderr.count("\n") == 1, done.stderr
 
 
 def test_nothing_to_roll_back_to(node):

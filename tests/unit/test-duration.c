@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/ctl/duration.h"
 
+#include <time.h>
+
 #include "common/util.h"
 #include "tests/unit/test.h"
 
@@ -98,6 +100,21 @@ TEST(format)
 	shows(86400 * 3 + 3599, "3d");
 	shows(86400 * 3 + 3600, "3d 1h");
 	shows(INT64_MAX, "106751991167300d 15h");
+}
+
+/* The same text whatever the zone. */
+TEST(time)
+{
+	char s[TIME_SIZE];
+
+	check(setenv("TZ", "Asia/Tokyo", 1) == 0);
+	tzset();
+	time_format(1790000000, s);
+	check_streq(s, "2026-09-21T14:13:20Z");
+	time_format(0, s);
+	check_streq(s, "1970-01-01T00:00:00Z");
+	time_format(INT64_MAX, s);
+	check_streq(s, "?");
 }
 
 TEST_MAIN
