@@ -421,10 +421,12 @@ static int take_away(const struct parent *p, const struct pyplace *place)
 	}
 	for (size_t i = 0; i < place->n_entries; i++) {
 		const struct pyplace_entry *e = &place->entries[i];
+		int r = 0;
 
-		if ((e->state == ENTRY_GOOD || e->state == ENTRY_CACHE) && strchr(e->path, '/') &&
-		    unlinkat(p->fd, e->path, 0) < 0)
-			return -errno;
+		if ((e->state == ENTRY_GOOD || e->state == ENTRY_CACHE) && strchr(e->path, '/'))
+			r = place_unlink(p->fd, e->path);
+		if (r < 0)
+			return r;
 	}
 	return -EUCLEAN;
 }

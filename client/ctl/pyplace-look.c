@@ -50,6 +50,30 @@ int place_open_directory(const char *path)
 	return last < 0 ? -errno : last;
 }
 
+/* The first directory of PATH, which ends at SLASH. A descriptor or negative errno. */
+static int open_first(int dir_fd, const char *path, const char *slash)
+{
+	_cleanup_(freep) char *first = strndup(path, (size_t)(slash - path));
+	int fd;
+
+	if (!first)
+		return -ENOMEM;
+	fd = openat(dir_fd, first, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+int place_unlink(int dir_fd, const char *path)
+{
+	const char *slash = strchr(path, '/');
+
+	if (slash) {
+		_cleanup_(closep) int inner = open_first(dir_fd, path, slash);
+
+		return inner < 0 ? inner : place_unlink(inner, slash + 1);
+	}
+	return unlinkat(dir_fd, path, 0) < 0 ? -errno : 0;
+}
+
 int place_read(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_size)
 {
 	_cleanup_(closep) int fd = -EBADF;
@@ -60,13 +84,9 @@ int place_read(int dir_fd, const char *path, size_t max, char **ret, size_t *ret
 	ssize_t r = 1;
 
 	if (slash) {
-		_cleanup_(freep) char *first = strndup(path, (size_t)(slash - path));
-		_cleanup_(closep) int inner = -EBADF;
+		_cleanup_(closep) int inner = open_first(dir_fd, path, slash);
 
-		if (!first)
-			return -ENOMEM;
-		inner = openat(dir_fd, first, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		return inner < 0 ? -errno : place_read(inner, slash + 1, max, ret, ret_size);
+		return inner < 0 ? inner : place_read(inner, slash + 1, max, ret, ret_size);
 	}
 	fd = openat(dir_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)

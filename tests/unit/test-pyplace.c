@@ -2,10 +2,11 @@
 /* Manifests, the parts of a hook's text, file systems: what client/ctl/py* does without an
  * interpreter. */
 #include "client/ctl/pyhook.h"
-#include "client/ctl/pyplace.h"
+#include "client/ctl/pyplace-internal.h"
 #include "client/ctl/pytrust.h"
 #include "tests/unit/test.h"
 
+#include <limits.h>
 #include <sys/stat.h>
 
 #include "common/util.h"
@@ -181,6 +182,33 @@ TEST(install_and_remove)
 	check(pyplace_remove(root, "pkg", geteuid(), why) == 0);
 	check(rmdir(root) == 0);
 	check(pyplace_install(&h, why) == -ENOENT && why[0]);
+}
+
+/* Between the look and the deletion the owner of a tree may put a link in a directory's place: what
+ * lies behind it is another's. */
+TEST(unlink_follows_nothing)
+{
+	char root[] = "/tmp/test-pyplace-XXXXXX", path[PATH_MAX];
+	_cleanup_(closep) int fd = -EBADF;
+
+	check(mkdtemp(root));
+	fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	check(fd >= 0 && mkdirat(fd, "others", 0700) == 0 && mkdirat(fd, "pkg", 0700) == 0);
+	check(mknodat(fd, "others/a.py", S_IFREG | 0600, 0) == 0);
+	check(mkdirat(fd, "others/in", 0700) == 0);
+	check(mknodat(fd, "others/in/a.pyc", S_IFREG | 0600, 0) == 0);
+	check(symlinkat("../others/in", fd, "pkg/__pycache__") == 0);
+	check(place_unlink(fd, "pkg/__pycache__/a.pyc") == -ENOTDIR);
+	check(unlinkat(fd, "pkg/__pycache__", 0) == 0 && unlinkat(fd, "pkg", AT_REMOVEDIR) == 0);
+	check(symlinkat("others", fd, "pkg") == 0);
+	check(place_unlink(fd, "pkg/a.py") == -ENOTDIR);
+	check(place_unlink(fd, "others/b.py") == -ENOENT);
+	check(place_unlink(fd, "others/in/a.pyc") == 0 && place_unlink(fd, "others/a.py") == 0);
+	check(place_unlink(fd, "pkg") == 0);
+	(void)snprintf(path, sizeof path, "%s/others/in", root);
+	check(rmdir(path) == 0);
+	(void)snprintf(path, sizeof path, "%s/others", root);
+	check(rmdir(path) == 0 && rmdir(root) == 0);
 }
 
 TEST_MAIN
