@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "client/ctl/slurp.h"
 #include "common/util.h"
 
 #define CFG_MAX        65536
@@ -143,14 +144,13 @@ static int cfg_read(const char *directory, struct venv_cfg *ret)
 	_cleanup_(freep) char *path = join(directory, "pyvenv.cfg"), *text = NULL;
 	_cleanup_(closep) int fd = -EBADF;
 	char *save = NULL;
-	struct stat st;
 	ssize_t n;
 
 	text = malloc(CFG_MAX + 1);
 	if (!path || !text)
 		return -ENOMEM;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+	fd = slurp_open_file(SLURP_ROOT_HERE, path);
+	if (fd < 0)
 		return 0;
 	n = read(fd, text, CFG_MAX);
 	if (n < 0)

@@ -27,6 +27,24 @@ int slurp_open(int root_fd, const char *path, int flags)
 	return fd < 0 ? -errno : (int)fd;
 }
 
+int slurp_open_file(int root_fd, const char *path)
+{
+	_cleanup_(closep) int fd = slurp_open(root_fd, path, O_PATH);
+	char again[STRLEN("/proc/self/fd/") + 16];
+	struct stat st;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	if (!S_ISREG(st.st_mode) && !(S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)))
+		return -EINVAL;
+	(void)snprintf(again, sizeof again, "/proc/self/fd/%d", fd);
+	return slurp_open(SLURP_ROOT_HERE, again, O_RDONLY);
+}
+
 int slurp_fd(int fd, size_t max, char **ret, size_t *ret_size)
 {
 	_cleanup_(freep) char *bytes = NULL;
@@ -63,17 +81,13 @@ int slurp_fd(int fd, size_t max, char **ret, size_t *ret_size)
 
 int slurp(int root_fd, const char *path, size_t max, char **ret, size_t *ret_size)
 {
-	_cleanup_(closep) int fd = slurp_open(root_fd, path, O_RDONLY);
+	_cleanup_(closep) int fd = slurp_open_file(root_fd, path);
 	struct stat st;
 
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3))
-		return slurp_fd(fd, max, ret, ret_size);
-	if (!S_ISREG(st.st_mode))
-		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
 	/* Files of /proc say 0. */
 	if (st.st_size > 0 && (size_t)st.st_size > max)
 		return -EFBIG;

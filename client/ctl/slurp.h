@@ -19,6 +19,9 @@ int slurp(int root_fd, const char *path, size_t max, char **ret, size_t *ret_siz
 /* The same of an open descriptor, of any kind: what it gives until its end. */
 int slurp_fd(int fd, size_t max, char **ret, size_t *ret_size);
 
+/* Opens a regular file (or /dev/null) for reading. What PATH leads to is known before that: to open
+ * a device may already do something, a watchdog's begins to count. Negative errno as slurp(). */
+int slurp_open_file(int root_fd, const char *path);
 /* Opens PATH as slurp() does, with these flags of open(2); a descriptor or negative errno. */
 int slurp_open(int root_fd, const char *path, int flags);
 

@@ -6,6 +6,7 @@
 #include "client/ctl/slurp.h"
 #include "tests/unit/temp.h"
 
+#include <sys/inotify.h>
 #include <sys/wait.h>
 
 static int root_fd;
@@ -129,6 +130,26 @@ TEST(slurp_inside_of_a_root)
 	check(slurp(SLURP_ROOT_HERE, "/dev/null", 100, &text, &size) == 0 && size == 0);
 	check(slurp_masked(root_fd, "etc/systemd/system/m.service"));
 	check(!slurp_masked(root_fd, "etc/file") && !slurp_masked(root_fd, "loop"));
+}
+
+/* To open a device may do something: only a regular file is opened for reading. */
+TEST(slurp_opens_no_device)
+{
+	_cleanup_(closep) int watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	_cleanup_(freep) char *text = NULL;
+	char events[4096];
+	size_t size;
+
+	put("dev/plain", "x");
+	check(mkfifo(temp_path("dev/fifo"), 0644) == 0);
+	check(symlink("dev/fifo", temp_path("to-fifo")) == 0);
+	check(inotify_add_watch(watch_fd, temp_path("dev/fifo"), IN_OPEN) >= 0);
+	check(slurp(root_fd, "to-fifo", 100, &text, &size) == -EINVAL);
+	check(slurp(SLURP_ROOT_HERE, temp_path("to-fifo"), 100, &text, &size) == -EINVAL);
+	check(read(watch_fd, events, sizeof events) < 0 && errno == EAGAIN);
+	check(inotify_add_watch(watch_fd, temp_path("dev/plain"), IN_OPEN) >= 0);
+	check(slurp(root_fd, "dev/plain", 100, &text, &size) == 0 && size == 1);
+	check(read(watch_fd, events, sizeof events) > 0);
 }
 
 static int ask(const char *command, unsigned msec, size_t max, struct child_answer *ret)
