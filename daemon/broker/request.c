@@ -231,6 +231,13 @@ static ssize_t on_fetch(struct broker *b, struct peer *peer, const struct wire_f
 
 /* --- REPORT --- */
 
+/* Known by another uid it has become another user's since, and its FETCH, which would have begun a
+ * new job, was not answered: who it was before may not learn what it reports. */
+static struct process *known_as(struct process *p, const struct peer *peer)
+{
+	return p && p->uid == peer->uid ? p : NULL;
+}
+
 static struct process *find_reporter(struct broker *b, struct peer *peer)
 {
 	struct proc_facts facts;
@@ -245,10 +252,10 @@ static struct process *find_reporter(struct broker *b, struct peer *peer)
 	}
 	p = registry_find(&b->registry, peer->pid, peer->start);
 	if (p)
-		return p;
+		return known_as(p, peer);
 	/* It decided alone, and its link has not been read yet. */
 	adopt_read(&b->adopt, true);
-	return registry_find(&b->registry, peer->pid, peer->start);
+	return known_as(registry_find(&b->registry, peer->pid, peer->start), peer);
 }
 
 static void on_report(struct broker *b, struct peer *peer, const struct wire_report *m)

@@ -576,6 +576,9 @@ TEST(change_of_uid)
 	old = registry_job(&n.broker.registry, key);
 	check(old && old->n_members == 1 && old->root == ROOT_MEMBER);
 	peer = peer_of(pid, OTHER_UID);
+	/* What it does now is no business of who it was, as long as it has no job of its own. */
+	check(send_report(&n, &peer, "", n.digest) == 0 && n.broker.counters.reports_lost == 1);
+	check(error_of(why_as(&n, 0, pid, start)).code == ENODATA);
 	check_streq(fetch_as(&n, &peer, NULL, other).digest, n.digest);
 	check(strncmp(other, "tree-54321-", 11) == 0);
 	check_streq(link_text(&n, "procs", proc_name(&n, pid, start)), other);
