@@ -168,19 +168,33 @@ static bool wanted(const struct scan *s, const struct worker *w)
 	return s->viewer == WORKERS_EVERYONE || w->uid == s->viewer;
 }
 
+/* The job that the link NAME gives W. Only the broker's may name another uid's (W's has changed
+ * since): by one of its own a process would put itself into the job of a stranger, who would then
+ * be released to what the rules give that process. */
+static bool read_key(const struct runtime *rt, const char *name, const struct worker *w,
+		     char key[JOB_KEY_SIZE])
+{
+	struct job_key parts;
+
+	if (rt->procs_fd < 0 ||
+	    runtime_readlink(rt, rt->procs_fd, name, w->uid, key, JOB_KEY_SIZE) < 0 ||
+	    job_key_parse(key, &parts) < 0)
+		return false;
+	return parts.uid == w->uid ||
+	       (runtime_readlink(rt, rt->procs_fd, name, 0, key, JOB_KEY_SIZE) == 0 &&
+		job_key_parse(key, &parts) == 0);
+}
+
 static void find_registered(struct scan *s)
 {
 	const struct runtime *rt = &s->published->runtime;
 	char name[JOB_PROC_SIZE], key[JOB_KEY_SIZE];
-	struct job_key parts;
 
 	for (size_t i = 0; i < s->out->n; i++) {
 		struct worker *w = &s->out->items[i];
 
 		job_proc_format(w->pidns, w->nspid, w->start, name);
-		if (rt->procs_fd < 0 ||
-		    runtime_readlink(rt, rt->procs_fd, name, w->uid, key, sizeof key) < 0 ||
-		    job_key_parse(key, &parts) < 0)
+		if (!read_key(rt, name, w, key))
 			continue;
 		w->registered = true;
 		w->key = strdup(key);

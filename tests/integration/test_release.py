@@ -232,3 +232,29 @@ def test_a_broker_that_is_away(two):
         (two.run / "socket").rename(two.run / "away")
         done = two.ctl("release", main, ok=3)
         assert done.stdout == "" and "the broker is not running" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be another user")
+def test_a_stranger_is_no_member(two):
+    """By a link of its own a process names a job of another user as its own: the broker takes it away, but it may be frozen."""
+    with program(two) as (main, _):
+        key = two.json("workers")["jobs"][0]["id"]
+        two.ctl("use", "other", "--user", str(USER))
+        broker = two.broker_pid()
+        os.kill(broker, signal.SIGSTOP)
+        claim = f"""
+import os, sys
+os.setgid({USER}); os.setuid({USER})
+start = open("/proc/self/stat").read().rsplit(")", 1)[1].split()[19]
+os.symlink({key!r}, f"{two.run}/procs/{{os.stat('/proc/self/ns/pid').st_ino}}-{{os.getpid()}}-{{start}}")
+print(flush=True)
+sys.stdin.read()
+"""
+        try:
+            stranger = subprocess.Popen(["/usr/bin/python3", "-I", "-S", "-c", claim], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            assert stranger.stdout.readline()
+            assert stranger.pid not in {w["pid"] for w in two.json("workers")["processes"]}
+            assert release(two, key, "--dry-run")["members"] == [main]
+        finally:
+            os.kill(broker, signal.SIGCONT)
+            stranger.communicate()
