@@ -35,3 +35,11 @@ check <"$dir/printed" 2>/dev/null && exit 1
 echo '[cudaenvd]' | complains '/cudaenvd.conf.d/50-site.conf:2: profile = two words is not none, auto or the name of a profile'
 ln -sf /dev/null "$dir/config/cudaenv/cudaenvd.conf.d/50-site.conf"
 check <"$dir/printed"
+
+# A profile that there is not is a warning, with its line; one in profiles.d is none.
+rm -r "$dir/config/cudaenv/cudaenvd.conf.d"
+mkdir "$dir/config/cudaenv/profiles.d"
+printf '[env]\nNCCL_ALGO = Ring\n' >"$dir/config/cudaenv/profiles.d/pcie8.ini"
+printf '[assign a]\nuser = 0\nprofile = pcie\n[assign b]\nuser = 1\nprofile = pcie8\n' | check 2>"$dir/warnings"
+echo "$dir/config/cudaenv/cudaenvd.conf:3: warning: there is no profile 'pcie', did you mean 'pcie8'; jobs of this rule get nothing" |
+	diff -u - "$dir/warnings"

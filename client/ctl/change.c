@@ -4,17 +4,19 @@
 #include "client/ctl/change.h"
 
 #include "client/ctl/jsonutil.h"
+#include "client/ctl/missing.h"
 #include "client/ctl/stays.h"
 #include "client/ctl/table.h"
 #include "common/util.h"
 
-static void print_switch(struct json_object *o, bool dry_run)
+static void print_switch(const struct ctl *ctl, struct json_object *o, bool dry_run)
 {
 	const char *profile = json_string(o, "profile"), *to = json_string(o, "to"),
 		   *from = json_string(o, "from"), *mode = json_string(o, "mode");
+	_cleanup_(freep) char *reason = NULL, *fix = NULL;
 
 	printf("%s", dry_run ? "Would be in use: " : "In use: ");
-	print_escaped(profile ? profile : "no profile");
+	print_escaped(profile && to ? profile : "no profile");
 	if (to)
 		printf(", snapshot %.*s", DIGEST_SHOWN, to);
 	if (from && to && streq(from, to))
@@ -22,6 +24,10 @@ static void print_switch(struct json_object *o, bool dry_run)
 	else if (from)
 		printf(" (%s: %.*s)", dry_run ? "now" : "before", DIGEST_SHOWN, from);
 	printf(".\n");
+	if (profile && !to)
+		reason = missing_version_reason(ctl, profile, &fix);
+	if (reason)
+		ctl_note("%s; %s", reason, fix);
 	if (mode && !streq(mode, "on"))
 		printf("Mode is %s: nothing is set until cudaenvctl on.\n", mode);
 	if (json_string(o, "warning"))
@@ -79,7 +85,7 @@ void change_print_ended(struct json_object *ended, const char *scope, bool dry_r
 }
 
 /* What was done for TARGET (NULL: rollback, for the node). */
-static void print_done(struct json_object *o, const struct target *target)
+static void print_done(const struct ctl *ctl, struct json_object *o, const struct target *target)
 {
 	const char *action = json_string(o, "action");
 	bool node = !target || target->scope.kind == SCOPE_NODE;
@@ -88,7 +94,7 @@ static void print_done(struct json_object *o, const struct target *target)
 	if (is_reset)
 		change_print_ended(json_array(o, "ended"), node ? NULL : target->text, false);
 	if (node && (is_reset || !target || target->seconds == 0))
-		print_switch(o, false);
+		print_switch(ctl, o, false);
 	else if (!is_reset)
 		change_print_override(o, target, false);
 }
@@ -109,7 +115,7 @@ int change_finish(struct ctl *ctl, struct json_object *o, const struct target *t
 		json_print(o);
 		return CTL_GOOD;
 	}
-	print_done(o, target);
+	print_done(ctl, o, target);
 	if (node && (!target || target->seconds == 0))
 		override_print_others(stays.published.status);
 	stays_print(&stays);
@@ -144,7 +150,7 @@ int change_dry_node(struct ctl *ctl, const struct published *p, const char *acti
 		json_print(o);
 	} else {
 		change_print_ended(ended, NULL, true);
-		print_switch(o, true);
+		print_switch(ctl, o, true);
 		own_job_print(&own, true);
 	}
 	return CTL_GOOD;

@@ -242,23 +242,20 @@ int doctor_published(struct doctor *d)
 	return look_at_snapshot(d);
 }
 
-/* Rules beside the default, which is the last. */
-static bool has_rules(const struct doctor *d)
-{
-	struct json_object *rules = json_array(d->published.status, "rules");
-
-	return rules && json_object_array_length(rules) > 1;
-}
-
 int doctor_mode(struct doctor *d)
 {
 	const struct assign *a = d->published.assign;
 
 	if (!a)
 		return nothing_published(d);
-	if (a->mode == MODE_ON && !a->fallback[0] && !has_rules(d))
-		return doctor_add(d, FINDING_WARNING, NULL, 0, NULL, "cudaenvctl use PROFILE",
-				  "mode is on, but no profile is in use: nothing is set");
+	if (a->mode == MODE_ON && !published_gives(&d->published)) {
+		_cleanup_(freep) char *fix = NULL,
+				      *reason = missing_reason(d->ctl, &d->published, &fix);
+
+		return !reason ? -ENOMEM
+			       : doctor_add(d, FINDING_WARNING, NULL, 0, NULL, fix,
+					    "mode is on, but %s: nothing is set", reason);
+	}
 	if (a->mode == MODE_ON)
 		return 0;
 	return doctor_add(d, FINDING_ADVICE, NULL, 0, NULL, "cudaenvctl on",
@@ -307,18 +304,24 @@ int doctor_state(struct doctor *d)
 
 /* --- cudaenvd.conf */
 
-/* "FILE:LINE: text", in place. */
+/* "FILE:LINE: text" or "FILE:LINE: warning: text", in place. */
 static int add_complaint(struct doctor *d, char *text)
 {
 	char *colon = strchr(text, ':'), *end;
+	const char *warning;
 	unsigned long line = colon ? strtoul(colon + 1, &end, 10) : 0;
 
 	if (line == 0 || line > UINT32_MAX || end[0] != ':')
 		return doctor_add(d, FINDING_WARNING, NULL, 0, NULL, NULL, "%s", text);
 	*colon = '\0';
-	return doctor_add(d, FINDING_WARNING, text, (unsigned)line, NULL,
-			  "cudaenvd --print-config shows every setting", "%s",
-			  end + 1 + strspn(end + 1, " "));
+	end += 1 + strspn(end + 1, " ");
+	warning = startswith(end, "warning: ");
+	return doctor_add(
+		d, FINDING_WARNING, text, (unsigned)line, NULL,
+		warning ? "name a profile that cudaenvctl list shows as ready, or put that "
+			  "one right"
+			: "cudaenvd --print-config shows every setting",
+		"%s", warning ? warning : end);
 }
 
 int doctor_config(struct doctor *d)

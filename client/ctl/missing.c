@@ -6,6 +6,9 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include "client/ctl/jsonutil.h"
+#include "common/near.h"
+#include "common/profile.h"
 #include "common/util.h"
 
 #define SUFFIX ".ini"
@@ -67,6 +70,69 @@ static const char *elsewhere(const struct ctl *ctl, const char *name, size_t siz
 	return ctl->user ? "the system's: without --user" : NULL;
 }
 
+/* The profile that may be meant by NAME, malloc()ed; NULL: none, or no memory. */
+static char *near_profile(const struct profile_set *set, const char *name)
+{
+	_cleanup_(freep) const char **names = calloc(set->n_profiles + 1, sizeof *names);
+	const char *near;
+
+	for (size_t i = 0; names && i < set->n_profiles; i++)
+		names[i] = set->profiles[i]->name;
+	near = names ? near_match(name, names, set->n_profiles) : NULL;
+	return near ? strdup(near) : NULL;
+}
+
+char *missing_version_reason(const struct ctl *ctl, const char *name, char **ret_fix)
+{
+	_cleanup_(profile_set_done) struct profile_set set = {0};
+	_cleanup_(freep) char *near = NULL;
+	const char *option = ctl_user_option(ctl);
+	const struct profile *p;
+	char *text, *fix;
+	int n, k;
+
+	(void)profile_set_load((const char *const *)ctl->paths.profiles, NULL, &set);
+	p = profile_set_find(&set, name);
+	near = p ? NULL : near_profile(&set, name);
+	if (p && p->valid)
+		n = asprintf(&text, "no version of profile %s is in force", name);
+	else if (p)
+		n = asprintf(&text, "profile %s has errors", name);
+	else
+		n = asprintf(&text, "there is no profile %s", name);
+	if (p && !p->valid)
+		k = asprintf(&fix, "cudaenvctl%s check %s shows them", option, name);
+	else if (near)
+		k = asprintf(&fix, "did you mean %s?", near);
+	else
+		k = asprintf(&fix, "cudaenvctl%s use %s", option, p ? name : "PROFILE");
+	if (n < 0 || k < 0) {
+		if (n >= 0)
+			free(text);
+		if (k >= 0)
+			free(fix);
+		return NULL;
+	}
+	*ret_fix = fix;
+	return text;
+}
+
+char *missing_reason(const struct ctl *ctl, const struct published *p, char **ret_fix)
+{
+	const char *name = json_string(p->status, "active");
+	struct json_object *rules = json_array(p->status, "rules");
+
+	for (size_t i = 0; !name && rules && i < json_object_array_length(rules); i++)
+		name = json_string(json_object_array_get_idx(rules, i), "profile");
+	if (name)
+		return missing_version_reason(ctl, name, ret_fix);
+	if (asprintf(ret_fix, "cudaenvctl%s use PROFILE", ctl_user_option(ctl)) < 0) {
+		*ret_fix = NULL;
+		return NULL;
+	}
+	return strdup("no profile is in use");
+}
+
 char *missing_profile_message(const struct ctl *ctl, const char *name)
 {
 	char *text = NULL;
@@ -97,6 +163,8 @@ static bool takes_profile_option(const struct verb *verb)
 char *missing_profile_fix(const struct ctl *ctl, const char *name)
 {
 	const char *verb = ctl->verb ? ctl->verb->name : "show", *other;
+	_cleanup_(profile_set_done) struct profile_set set = {0};
+	_cleanup_(freep) char *near = NULL;
 	bool option = takes_profile_option(ctl->verb);
 	size_t size;
 	const char *bare = bare_name(name, &size);
@@ -115,7 +183,10 @@ char *missing_profile_fix(const struct ctl *ctl, const char *name)
 	}
 	if (other)
 		return strdup(other);
-	n = asprintf(&text, "cudaenvctl%s list shows what there is", ctl_user_option(ctl));
+	(void)profile_set_load((const char *const *)ctl->paths.profiles, NULL, &set);
+	near = near_profile(&set, name);
+	n = near ? asprintf(&text, "did you mean %s?", near)
+		 : asprintf(&text, "cudaenvctl%s list shows what there is", ctl_user_option(ctl));
 	return n < 0 ? NULL : text;
 }
 

@@ -10,6 +10,7 @@
 #include "client/ctl/control.h"
 #include "client/ctl/holders.h"
 #include "client/ctl/jsonutil.h"
+#include "client/ctl/missing.h"
 #include "client/ctl/off.h"
 #include "client/ctl/stays.h"
 #include "client/ctl/table.h"
@@ -75,7 +76,7 @@ static struct json_object *dry_json(const struct published *p, enum mode mode)
 	return o;
 }
 
-static void print_change(struct json_object *o, enum mode mode, bool dry_run)
+static void print_change(const struct ctl *ctl, struct json_object *o, enum mode mode, bool dry_run)
 {
 	static const char *const effect[] = {
 		[MODE_OFF] = "nothing is set, in no process, from the next start on",
@@ -96,6 +97,15 @@ static void print_change(struct json_object *o, enum mode mode, bool dry_run)
 		return;
 	if (!profile) {
 		printf("No profile is in use yet: cudaenvctl use PROFILE.\n");
+		return;
+	}
+	if (!json_string(o, "digest")) {
+		_cleanup_(freep) char *fix = NULL,
+				      *reason = missing_version_reason(ctl, profile, &fix);
+
+		printf("Jobs of no rule get nothing: ");
+		print_escaped(reason ? reason : profile);
+		printf("; %s\n", fix ? fix : "cudaenvctl use PROFILE");
 		return;
 	}
 	printf("In use: ");
@@ -214,7 +224,7 @@ static int change(struct ctl *ctl, enum mode mode)
 		json_print(o);
 		return r;
 	}
-	print_change(o, mode, ctl->dry_run);
+	print_change(ctl, o, mode, ctl->dry_run);
 	holders_print(&holders, ctl->dry_run);
 	if (ctl->dry_run)
 		own_job_print(&stays.own, true);
@@ -274,7 +284,7 @@ static int off_without_manager(struct ctl *ctl, int why, const struct control_re
 	if (ctl->json)
 		json_print(o);
 	else
-		print_change(o, MODE_OFF, false);
+		print_change(ctl, o, MODE_OFF, false);
 	return CTL_GOOD;
 }
 
@@ -301,7 +311,7 @@ static int run_off(struct ctl *ctl, int argc, char *argv[])
 	if (ctl->json)
 		json_print(o);
 	else
-		print_change(o, MODE_OFF, false);
+		print_change(ctl, o, MODE_OFF, false);
 	return CTL_GOOD;
 }
 

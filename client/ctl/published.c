@@ -134,6 +134,18 @@ const char *published_in_force(const struct published *p)
 	return assign_choose(p->assign, &nobody, &rule);
 }
 
+bool published_gives(const struct published *p)
+{
+	static const struct assign_subject nobody;
+	struct assign_rule rule;
+	size_t cursor = 0;
+
+	while (p->assign && assign_explain(p->assign, &nobody, &cursor, &rule) > 0)
+		if (rule.digest[0] && !rule.ended)
+			return true;
+	return false;
+}
+
 char *published_profile(const struct published *p, const char *digest)
 {
 	const char *name = json_string(status_profile(p, "digest", digest), "name");

@@ -37,6 +37,8 @@ int ctl_published(struct ctl *ctl, struct published *ret);
 /* Needs `assign` as well. */
 int ctl_published_assign(struct ctl *ctl, struct published *ret);
 
+/* Does `assign` give any job a snapshot, by a rule that has not ended or by default? */
+bool published_gives(const struct published *p);
 /* Name of the profile of DIGEST: from the status file, else from the snapshot's header. malloc()ed;
  * NULL: unknown. */
 char *published_profile(const struct published *p, const char *digest);

@@ -94,33 +94,33 @@ static int verdict_dead(struct ctl *ctl, struct status *s, char **ret)
 			mode ? mode : "", advice);
 }
 
-/* Without a profile for all: is there a rule that gives one to some? */
-static bool has_rules(const struct status *s)
+/* How many of the workers have what a new job would get; not "OK" as long as none has. */
+static int verdict_counts(const struct status *s, const char *name, char **ret)
 {
-	_cleanup_(freep) char *text = NULL;
-	size_t size = 0;
+	bool none = s->current == 0;
+	char others[64] = "";
 
-	return runtime_read(&s->published.runtime, s->published.runtime.dir_fd, "assign",
-			    ASSIGN_MAX_BYTES, &text, &size) == 0 &&
-	       strstr(text, "\nrule ");
+	if (s->stale > 0)
+		(void)snprintf(others, sizeof others, ", %zu on another snapshot", s->stale);
+	return asprintf(ret, "%s%zu of %zu workers on %s%s%s", none ? "" : "OK: ", s->current,
+			s->processes, name, none ? " yet" : "", others);
 }
 
-static int verdict_on(struct status *s, char **ret)
+static int verdict_on(struct ctl *ctl, struct status *s, char **ret)
 {
 	_cleanup_(freep) char *profile = default_profile(s);
 	const char *name = profile ? profile : "what the rules give";
 
-	if (!s->published.assign->fallback[0] && !has_rules(s)) {
+	if (!published_gives(&s->published)) {
+		_cleanup_(freep) char *fix = NULL,
+				      *reason = missing_reason(ctl, &s->published, &fix);
+
 		s->code = CTL_BAD_NEWS;
-		return asprintf(ret, "on, but no profile is in use: nothing is set; "
-				     "cudaenvctl use PROFILE");
+		return reason ? asprintf(ret, "on, but %s: nothing is set; %s", reason, fix) : -1;
 	}
 	if (s->processes == 0)
 		return asprintf(ret, "OK: no worker yet, new jobs get %s", name);
-	if (s->stale > 0)
-		return asprintf(ret, "OK: %zu of %zu workers on %s, %zu on another snapshot",
-				s->current, s->processes, name, s->stale);
-	return asprintf(ret, "OK: %zu of %zu workers on %s", s->current, s->processes, name);
+	return verdict_counts(s, name, ret);
 }
 
 /* What the manager could not do comes before all that is well. */
@@ -165,7 +165,7 @@ static int make_verdict(struct ctl *ctl, struct status *s)
 			     "on changes that",
 			     s->processes, s->jobs);
 	} else {
-		r = verdict_on(s, &s->verdict);
+		r = verdict_on(ctl, s, &s->verdict);
 	}
 	if (r < 0)
 		s->verdict = NULL;
@@ -334,6 +334,6 @@ const struct verb verb_status = {
 	.summary = "One line that says how it stands, then the figures.",
 	.help = "Works for everyone, with cudaenvd dead or frozen too: that is then the\n"
 		"first line. Exit status 1 when cudaenvd is not running, does not answer or\n"
-		"had an error, or when mode is on and nothing is in use.",
+		"had an error, or when mode is on and nothing is given to anybody.",
 	.run = run_status,
 };

@@ -495,6 +495,27 @@ int workers_collect(const struct published *published, uid_t viewer, struct work
 	return 0;
 }
 
+bool workers_of_others(const struct published *published, uid_t viewer)
+{
+	_cleanup_(closep) int fd = -EBADF;
+	bool found = false;
+	struct stat st;
+	DIR *dir;
+
+	if (published->runtime.procs_fd >= 0)
+		fd = openat(published->runtime.procs_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!dir)
+		return false;
+	(void)TAKE_FD(fd);
+	for (struct dirent *e; !found && (e = readdir(dir));)
+		found = e->d_name[0] != '.' &&
+			fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			S_ISLNK(st.st_mode) && st.st_uid != viewer;
+	(void)closedir(dir);
+	return found;
+}
+
 void workers_done(struct workers *w)
 {
 	for (size_t i = 0; i < w->n; i++)

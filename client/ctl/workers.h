@@ -53,6 +53,8 @@ struct workers {
 /* VIEWER: whose processes are wanted, WORKERS_EVERYONE: all. 0 or negative errno. */
 int workers_collect(const struct published *published, uid_t viewer, struct workers *ret);
 void workers_done(struct workers *w);
+/* Has another than VIEWER a process that registered? By the links in procs/, which everyone sees. */
+bool workers_of_others(const struct published *published, uid_t viewer);
 /* The process PID alone, whether it is listed or not, without a job. 0, -ESRCH, other negative
  * errno. */
 int workers_look(const struct published *published, pid_t pid, struct worker *ret);

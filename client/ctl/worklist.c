@@ -146,7 +146,11 @@ static int print_table(const struct published *p, const struct workers *w)
 	for (size_t i = 0; !arg_tree && i < w->n; i++)
 		if (!arg_stale || w->items[i].stale == TRI_YES)
 			process_row(&t, &w->items[i], &names, 0);
-	if (t.n_cells == 0)
+	if (t.n_cells == 0 && geteuid() != 0 && workers_of_others(p, geteuid()))
+		ctl_note("none of yours %s; root sees all",
+			 arg_stale ? "is on another snapshot than a new job would get"
+				   : "has registered here");
+	else if (t.n_cells == 0)
 		ctl_note("no process %s",
 			 arg_stale ? "is on another snapshot than a new job would get"
 				   : "has registered here");

@@ -351,12 +351,16 @@ static int open_sections(struct config *c, const char *file, const struct ini *i
 	return 0;
 }
 
-/* Where `profile =` stands that decides. */
-static int note_place(struct config *c, const struct item *item, const char *file, unsigned line)
+/* Where `profile =` stands that decides. RULE: NULL for a key of no rule. */
+static int note_place(struct config *c, struct config_rule *rule, const struct item *item,
+		      const char *file, unsigned line)
 {
 	char *copy;
 
-	if (item->offset != offsetof(struct config, profile) || !streq(item->section, "cudaenvd"))
+	if (rule && item->parse == parse_profile)
+		rule->profile_line = line;
+	if (rule || item->offset != offsetof(struct config, profile) ||
+	    !streq(item->section, "cudaenvd"))
 		return 0;
 	copy = strdup(file);
 	if (!copy)
@@ -390,7 +394,7 @@ static int take_entry(struct config *c, const char *file, const struct ini_entry
 	}
 	r = item->parse((rule ? (char *)rule : (char *)c) + item->offset, e->value);
 	if (r != 0)
-		return r < 0 ? r : note_place(c, item, file, e->line);
+		return r < 0 ? r : note_place(c, rule, item, file, e->line);
 	if (rule)
 		rule->refused = true;
 	return words_addf(complaints, "%s:%u: %s = %.80s is not %s: %s", file, e->line, e->key,

@@ -22,6 +22,7 @@ struct config_rule {
 	char *file;
 	unsigned line;
 	char *profile; /* or "none" */
+	unsigned profile_line;
 	struct words unit;
 	struct words user;  /* as written */
 	struct words group; /* as written */

@@ -7,6 +7,7 @@ daemon_libmanager_la_SOURCES = \
 	daemon/manager/compile.c daemon/manager/compile.h \
 	daemon/manager/config.c daemon/manager/config.h \
 	daemon/manager/config-load.c \
+	daemon/manager/config-missing.c daemon/manager/config-missing.h \
 	daemon/manager/control.c daemon/manager/control.h \
 	daemon/manager/derive.c \
 	daemon/manager/documents.c \

@@ -7,6 +7,7 @@
 
 #include "common/util.h"
 #include "daemon/log.h"
+#include "daemon/manager/config-missing.h"
 #include "daemon/manager/manager.h"
 
 enum { ARG_VERSION = 256, ARG_CHECK_CONFIG, ARG_PRINT_CONFIG, ARG_DEBUG, ARG_USER };
@@ -71,10 +72,17 @@ static int parse_arguments(int argc, char *argv[])
 	return 1;
 }
 
-/* 0 good, 1 there are complaints, 3 it could not be checked. */
+static void print_words(struct words *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		fprintf(stderr, "%s\n", w->items[i]);
+	words_done(w);
+}
+
+/* 0 good, warnings or not, 1 there are complaints, 3 it could not be checked. */
 static int check_config(void)
 {
-	struct words complaints = {0};
+	struct words complaints = {0}, missing = {0};
 	struct config *config = NULL;
 	struct paths paths = {0};
 	int r;
@@ -84,10 +92,13 @@ static int check_config(void)
 		r = config_load(&paths, &config, &complaints);
 	if (r < 0)
 		(void)log_error_errno(r, "Failed to check the settings: %m");
-	for (size_t i = 0; i < complaints.n; i++)
-		fprintf(stderr, "%s\n", complaints.items[i]);
+	else if (config_missing_load(config, &paths, &missing) < 0)
+		log_warning(
+			"The profiles cannot be read: whether there are all that are named is not "
+			"known");
 	r = r < 0 ? 3 : complaints.n > 0;
-	words_done(&complaints);
+	print_words(&complaints);
+	print_words(&missing);
 	(void)config_free(config);
 	paths_done(&paths);
 	return r;

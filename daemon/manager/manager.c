@@ -8,6 +8,7 @@
 #include "daemon/log.h"
 #include "daemon/manager/children.h"
 #include "daemon/manager/compile.h"
+#include "daemon/manager/config-missing.h"
 #include "daemon/manager/control.h"
 #include "daemon/manager/manager.h"
 #include "daemon/manager/release.h"
@@ -30,6 +31,7 @@ struct manager *manager_free(struct manager *m)
 	(void)state_free(m->state);
 	profile_set_done(&m->profiles);
 	words_done(&m->complained);
+	words_done(&m->missing);
 	(void)facts_free(m->facts);
 	(void)config_free(m->config);
 	paths_done(&m->paths);
@@ -90,6 +92,21 @@ int manager_load_config(struct manager *m)
 	(void)config_free(m->config);
 	m->config = TAKE_PTR(c);
 	return 0;
+}
+
+void manager_say_missing(struct manager *m)
+{
+	struct words now = {0};
+
+	if (config_missing(m->config, &m->profiles, &m->state->active, &now) < 0) {
+		words_done(&now);
+		return;
+	}
+	for (size_t i = 0; i < now.n; i++)
+		if (!words_contain(&m->missing, now.items[i]))
+			log_warning("%s", now.items[i]);
+	words_done(&m->missing);
+	m->missing = now;
 }
 
 static int open_settings(struct manager *m)
@@ -185,7 +202,9 @@ static int put_in_force(struct manager *m, struct words *refresh, const char *ac
 		active_done(&next);
 		return r;
 	}
-	return switch_commit(m, &next, &why);
+	r = switch_commit(m, &next, &why);
+	manager_say_missing(m);
+	return r;
 }
 
 /* Settings that have grown while we were not there go before overrides. */

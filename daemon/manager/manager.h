@@ -52,6 +52,7 @@ struct manager {
 	struct facts *facts; /* NULL: no table, no rank digests */
 	struct profile_set profiles;
 	struct words complained; /* about profiles, so that each fault is logged once */
+	struct words missing;    /* of the settings' profiles: likewise */
 
 	struct state *state;
 	bool unsaved; /* what is in force could not be persisted: tried again with the next change
@@ -91,6 +92,9 @@ void manager_set_error(struct manager *m, const char *format, ...)
 /* Reads the settings; complains; settings that cannot be published leave the earlier ones, or the
  * defaults, in force. 0 or -ENOMEM. */
 int manager_load_config(struct manager *m);
+/* Complains about profiles that the settings name and that give nothing, each once as long as it is
+ * so. After what is in force was found anew. */
+void manager_say_missing(struct manager *m);
 
 /* --- switch.c, adopt.c: log */
 

@@ -270,5 +270,6 @@ int operation_reload(struct manager *m, const struct caller *who, char **ret, sd
 	if (m->control)
 		control_reload(m->control);
 	r = operation_commit(m, &next, who ? who : &nobody, "reload", "", error);
+	manager_say_missing(m);
 	return r < 0 ? r : answer(m, "reload", from, m->state->active.digest, ret);
 }

@@ -65,6 +65,19 @@ static int load_active(struct state *s, struct words *complaints)
 	return 0;
 }
 
+int state_peek(const char *path, struct active *ret)
+{
+	_cleanup_(closep) int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_(freep) char *text = NULL;
+	size_t size;
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = file_read(fd, "active", ACTIVE_MAX_BYTES, &text, &size);
+	return r < 0 ? r : active_parse(text, size, ret);
+}
+
 static int push_history(struct state *s, struct history_entry *e)
 {
 	struct history_entry *items =

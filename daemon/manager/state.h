@@ -55,6 +55,9 @@ int active_set_applied(struct active *a, const char *profile, const char *digest
 /* malloc()ed text of the file; active_parse() reads exactly that: 0, -EBADMSG, -ENOMEM. */
 int active_format(const struct active *a, char **ret);
 int active_parse(const char *text, size_t size, struct active *ret);
+/* What the state directory PATH says is in force, with nothing opened for writing or put right. 0 or
+ * negative errno. */
+int state_peek(const char *path, struct active *ret);
 
 /* One change. Strings are owned; NULL: none or unknown. */
 struct history_entry {

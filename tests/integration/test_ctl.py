@@ -138,7 +138,7 @@ def test_status(two):
         assert (s["processes"], s["jobs"]) == (2, 1)
         assert s["verdict"] == "OK: 2 of 2 workers on base"
         two.ctl("use", "pcie8")
-        assert two.json("status")["verdict"] == "OK: 0 of 2 workers on pcie8, 2 on another snapshot"
+        assert two.json("status")["verdict"] == "0 of 2 workers on pcie8 yet, 2 on another snapshot"
     two.ctl("observe")
     assert two.json("status")["verdict"].startswith("observing: ")
     two.ctl("off")
@@ -161,6 +161,33 @@ def test_status_with_rules_alone(node):
     node.ctl("on")
     assert node.json("status")["verdict"] == "OK: no worker yet, new jobs get what the rules give"
     assert node.ctl("exec", "/bin/sh", "-c", "echo $NCCL_DEBUG").stdout == "WARN\n"
+
+
+def test_status_when_what_is_named_is_not_there(node):
+    """Only what is really given counts: a name, or a rule that gives nothing, does not."""
+    conf, bad = node.config / "cudaenvd.conf", node.profiles / "bad.ini"
+    node.variables("base", NCCL_DEBUG="WARN")
+    conf.write_text("[cudaenvd]\nprofile = bas\n[assign a]\nuser = root\nprofile = none\n")
+    node.start()
+    done = node.ctl("on").stdout
+    assert "In use" not in done and "Jobs of no rule get nothing: there is no profile bas; did you mean base?\n" in done
+    verdict = "on, but there is no profile bas: nothing is set; did you mean base?"
+    assert node.ctl("status", ok=1).stdout.splitlines()[0] == verdict
+    conf.write_text("[assign a]\nuser = root\nprofile = bad\n")
+    bad.write_text("[env\n")
+    node.process.send_signal(signal.SIGHUP)
+    verdict = "on, but profile bad has errors: nothing is set; cudaenvctl check bad shows them"
+    wait_until(lambda: node.json("status", ok=None)["verdict"] == verdict, "what the rule names is told")
+    node.ctl("status", ok=1)
+    conf.write_text("[cudaenvd]\nprofile = bad\n[assign a]\nuser = root\nprofile = base\n")
+    node.process.send_signal(signal.SIGHUP)
+    verdict = "OK: no worker yet, new jobs get what the rules give"
+    wait_until(lambda: node.json("status", ok=None)["verdict"] == verdict, "the rule gives base")
+    node.ctl("status")
+    node.ctl("use", "base")
+    done = node.ctl("use", "--reset")
+    assert done.stdout.startswith("In use: no profile (before: ")
+    assert "profile bad has errors; cudaenvctl check bad shows them" in done.stderr
 
 
 def test_status_tells_an_error_of_the_manager(two):
@@ -376,6 +403,10 @@ def test_an_unknown_profile(two):
     for arguments in ["use", "nothere"], ["use", "nothere", "--dry-run"], ["show", "nothere"]:
         done = two.ctl(*arguments, ok=1)
         assert done.stderr == f"cudaenvctl: {looked}; cudaenvctl list shows what there is\n"
+    for name in "pcie", "pcei8", "PCIE8":
+        for arguments in ["use", name], ["use", name, "--dry-run"], ["show", name]:
+            done = two.ctl(*arguments, ok=1)
+            assert done.stderr == f"cudaenvctl: no profile {name} in {two.profiles}; did you mean pcie8?\n"
     for name, way in ("base.ini", "leave out .ini: "), (f"{two.profiles}/base.ini", "leave out .ini: "), \
             ("./base", "leave out the directory: "):
         assert two.ctl("use", name, ok=1).stderr.endswith(f"; {way}cudaenvctl use base\n")
@@ -556,7 +587,7 @@ def test_on_says_who_began_without(two):
         stays, = two.json("on")["stays"]
         assert stays["pids"] == [main] and stays["snapshot"] is None
         assert by_pid(two)[main]["stale"] is True
-        assert two.json("status")["verdict"] == "OK: 0 of 1 workers on base, 1 on another snapshot"
+        assert two.json("status")["verdict"] == "0 of 1 workers on base yet, 1 on another snapshot"
 
 
 def test_a_process_that_is_gone_is_not_listed(two):
@@ -568,7 +599,14 @@ def test_a_process_that_is_gone_is_not_listed(two):
 
 
 def test_ordinary_users_see_their_own(two):
+    def others_note(*options):
+        return subprocess.run([CTL, "workers", *options], env=two.environ(), user=65534, group=65534, extra_groups=[],
+                              capture_output=True, text=True, timeout=60).stderr
+
+    assert others_note() == "cudaenvctl: note: no process has registered here\n"
     with program(two) as (main, _):
+        assert others_note() == "cudaenvctl: note: none of yours has registered here; root sees all\n"
+        assert others_note("--stale") == "cudaenvctl: note: none of yours is on another snapshot than a new job would get; root sees all\n"
         done = subprocess.run([CTL, "workers", "--json"], env=two.environ(), user=65534, group=65534, extra_groups=[],
                               capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr

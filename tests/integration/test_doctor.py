@@ -136,6 +136,11 @@ def test_settings_and_profiles(node, home):
     d = home()
     f, = found(d, "config")
     assert (f["severity"], f["file"], f["line"]) == ("warning", str(conf), 2) and "profil" in f["message"]
+    conf.write_text("[assign a]\nuser = 0\nprofile = bas\n")
+    f, = found(home(), "config")
+    assert (f["severity"], f["file"], f["line"]) == ("warning", str(conf), 3) and "cudaenvctl list" in f["fix"]
+    assert f["message"] == "there is no profile 'bas', did you mean 'base'; jobs of this rule get nothing"
+    conf.write_text("")
     f, = found(d, "profiles")
     assert (f["severity"], f["file"], f["line"]) == ("warning", f"{node.profiles}/bad.ini", 3) and f["fix"] == "cudaenvctl check bad"
     node.variables("base", NCCL_DEBUG="INFO")

@@ -184,6 +184,32 @@ def test_reload_of_settings(running):
     assert done.returncode == 1 and f"{conf}:3: unknown key 'wrong'" in done.stderr
 
 
+def test_settings_that_name_no_profile(node):
+    """A warning once, at a reload after the file has changed, not at each reading; --check-config says the same with status 0."""
+    conf, log = node.config / "cudaenvd.conf", node.root / "manager.log"
+    node.variables("pcie8", NCCL_ALGO="Ring")
+    conf.write_text("[cudaenvd]\nprofile = pcie\n[assign x]\nuser = 77\nprofile = gone\n")
+    node.start()
+    ours = f"{conf}:2: warning: there is no profile 'pcie', did you mean 'pcie8'; new jobs get nothing from it"
+    rule = f"{conf}:5: warning: there is no profile 'gone'; jobs of this rule get nothing"
+    check = [MANAGER, "--user", "--check-config"]
+    done = subprocess.run(check, env=node.environ(), capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stderr.splitlines()) == (0, [ours, rule])
+    node.variables("other", NCCL_ALGO="Tree")
+    wait_until(lambda: status_file(node)["profiles_valid"] == 2, "read again")
+    assert (log.read_text().count(ours), log.read_text().count(rule)) == (1, 1)
+    # Once it is there it is given, and when it goes its version stays; there is nothing to warn of.
+    node.variables("gone", NCCL_ALGO="Tree")
+    wait_until(lambda: "\nrule x none" not in (node.run / "assign").read_text(), "the rule gives it")
+    (node.profiles / "gone.ini").unlink()
+    done = subprocess.run(check, env=node.environ(), capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stderr.splitlines()) == (0, [ours])
+    conf.write_text("[assign x]\nuser = 77\nprofile = lost\n")
+    node.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "there is no profile 'lost'" in log.read_text(), "the reload says it")
+    assert (log.read_text().count(ours), log.read_text().count(rule)) == (1, 1)
+
+
 # --- damage
 
 def damage_write(path):

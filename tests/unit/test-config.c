@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/manager/compile.h"
+#include "daemon/manager/config-missing.h"
 #include "daemon/manager/config.h"
 #include "tests/unit/temp.h"
 
@@ -158,6 +159,46 @@ TEST(half_rules_are_left_out)
 				"x.conf:1: [assign a]: no user 'nobody-has-this-name'");
 		config_free(c);
 	}
+}
+
+/* Only where nothing is given: what has errors now and was applied before still gives that. */
+TEST(profiles_that_are_missing)
+{
+	static const char *const expected[] = {
+		"x.conf:3: warning: there is no profile 'pcie', did you mean 'pcie8'; new jobs get "
+		"nothing from it",
+		"x.conf:6: warning: there is no profile 'gone'; jobs of this rule get nothing",
+		"x.conf:12: warning: profile 'broken' has errors, and no version of it is in "
+		"force; jobs of this rule get nothing",
+	};
+	struct words complaints = {0}, missing = {0};
+	struct profile good = {.name = (char *)"pcie8", .valid = true},
+		       broken = {.name = (char *)"broken"}, old = {.name = (char *)"old"};
+	struct profile *profiles[] = {&broken, &old, &good};
+	const struct profile_set set = {profiles, ARRAY_SIZE(profiles)};
+	struct active a = {0};
+	struct config *c = parse("[cudaenvd]\n\nprofile = pcie\n"
+				 "[assign a]\nuser = 1\nprofile = gone\n"
+				 "[assign b]\nuser = 2\nprofile = old\n"
+				 "[assign c]\nuser = 3\nprofile = broken\n"
+				 "[assign d]\nuser = 4\nprofile = none\n"
+				 "[assign e]\nuser = 5\nprofile = pcie8\n",
+				 &complaints);
+
+	check(complaints.n == 0 && c->n_rules == 5);
+	check(active_set_applied(
+		      &a, "old",
+		      "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef") == 0);
+	check(config_missing(c, &set, &a, &missing) == 0 && missing.n == ARRAY_SIZE(expected));
+	for (size_t i = 0; i < ARRAY_SIZE(expected); i++)
+		check_streq(missing.items[i], expected[i]);
+	words_done(&missing);
+	config_free(c);
+
+	c = parse("[cudaenvd]\nprofile = auto\n", &complaints);
+	check(config_missing(c, &set, &a, &missing) == 0 && missing.n == 0);
+	config_free(c);
+	active_done(&a);
 }
 
 /* The system's layout in the temporary directory: etc over run over lib. */
