@@ -29,12 +29,14 @@ static void print_switch(const struct ctl *ctl, struct json_object *o, bool dry_
 	if (reason)
 		ctl_note("%s; %s", reason, fix);
 	if (mode && !streq(mode, "on"))
-		printf("Mode is %s: nothing is set until cudaenvctl on.\n", mode);
+		printf("Mode is %s: nothing is set until cudaenvctl%s on.\n", mode,
+		       ctl_user_option(ctl));
 	if (json_string(o, "warning"))
 		ctl_note("%s", json_string(o, "warning"));
 }
 
-void change_print_override(struct json_object *o, const struct target *target, bool dry_run)
+void change_print_override(const struct ctl *ctl, struct json_object *o,
+			   const struct target *target, bool dry_run)
 {
 	const char *profile = json_string(o, "profile"), *to = json_string(o, "to"),
 		   *from = json_string(o, "from"), *mode = json_string(o, "mode"),
@@ -57,7 +59,8 @@ void change_print_override(struct json_object *o, const struct target *target, b
 	override_print_end(json_number(o, "until", 0), target->seconds);
 	printf(".\n");
 	if (mode && !streq(mode, "on"))
-		printf("Mode is %s: nothing is set until cudaenvctl on.\n", mode);
+		printf("Mode is %s: nothing is set until cudaenvctl%s on.\n", mode,
+		       ctl_user_option(ctl));
 	if (json_string(o, "warning"))
 		ctl_note("%s", json_string(o, "warning"));
 }
@@ -96,7 +99,7 @@ static void print_done(const struct ctl *ctl, struct json_object *o, const struc
 	if (node && (is_reset || !target || target->seconds == 0))
 		print_switch(ctl, o, false);
 	else if (!is_reset)
-		change_print_override(o, target, false);
+		change_print_override(ctl, o, target, false);
 }
 
 int change_finish(struct ctl *ctl, struct json_object *o, const struct target *target)

@@ -21,6 +21,7 @@ int change_dry_node(struct ctl *ctl, const struct published *p, const char *acti
 /* The fields that every answer about an override has; a verb's own follow. */
 void change_dry_fields(struct json_object *o, const char *action, struct json_object *status,
 		       const struct target *target);
-void change_print_override(struct json_object *o, const struct target *target, bool dry_run);
+void change_print_override(const struct ctl *ctl, struct json_object *o,
+			   const struct target *target, bool dry_run);
 /* SCOPE: said where nothing ended; NULL: not. */
 void change_print_ended(struct json_object *ended, const char *scope, bool dry_run);

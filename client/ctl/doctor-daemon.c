@@ -258,7 +258,8 @@ int doctor_mode(struct doctor *d)
 	}
 	if (a->mode == MODE_ON)
 		return 0;
-	return doctor_add(d, FINDING_ADVICE, NULL, 0, NULL, "cudaenvctl on",
+	return doctor_add(d, FINDING_ADVICE, NULL, 0, NULL,
+			  *doctor_user(d) ? "cudaenvctl --user on" : "cudaenvctl on",
 			  "mode is %s: nothing is set in new jobs", mode_name(a->mode));
 }
 

@@ -424,6 +424,14 @@ static int print_table(const struct plan *p, enum pyaction action)
 	return table_print(&t, stdout, ctl_terminal());
 }
 
+static bool any_changed(const struct plan *p)
+{
+	for (size_t i = 0; i < p->found.n; i++)
+		if (p->rows[i].changed)
+			return true;
+	return false;
+}
+
 static void say_rest(struct ctl *ctl, const struct plan *p, enum pyaction action)
 {
 	if (p->found.n == 0)
@@ -436,7 +444,7 @@ static void say_rest(struct ctl *ctl, const struct plan *p, enum pyaction action
 		       "for "
 		       "one.\n",
 		       ctl->user ? " --user" : "", pyaction_name(action));
-	else if (action == PYTHON_INSTALL)
+	else if (action == PYTHON_INSTALL && any_changed(p))
 		puts("It takes effect at each start from now on.");
 }
 

@@ -60,7 +60,7 @@ static int dry_set(struct ctl *ctl, int argc, char *argv[], const struct target 
 	if (ctl->json)
 		json_print(o);
 	else
-		change_print_override(o, target, true);
+		change_print_override(ctl, o, target, true);
 	return CTL_GOOD;
 }
 

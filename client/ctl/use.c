@@ -49,7 +49,7 @@ static int dry_override(struct ctl *ctl, struct json_object *status, const char 
 	if (ctl->json)
 		json_print(o);
 	else
-		change_print_override(o, target, true);
+		change_print_override(ctl, o, target, true);
 	return CTL_GOOD;
 }
 

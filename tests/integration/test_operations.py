@@ -80,11 +80,10 @@ def test_readme_node_section(node, node_build):
 
 
 def test_readme_off_the_node_again(node, node_build):
-    """Nothing is left but the users, which README does not remove."""
+    """Nothing is left."""
     run_readme(node, node_build, "And off the node again:")
     assert variables(node) == "None"
     assert leftovers(node, node.before) - ACCOUNTS == set()
-    node.sh("userdel cudaenv; groupdel cudaenv-admin")
 
 
 # What a section's text says of the node.
