@@ -17,6 +17,7 @@ common_libprofile_la_SOURCES = \
 	common/facts.c common/facts.h \
 	common/finding.c common/finding.h \
 	common/ini.c common/ini.h \
+	common/known.c common/known.h \
 	common/near.c common/near.h \
 	common/paths.c common/paths.h \
 	common/profile.c common/profile.h common/profile-internal.h \
@@ -148,6 +149,10 @@ check_PROGRAMS += tests/unit/test-profile-names
 TESTS += tests/unit/test-profile-names
 tests_unit_test_profile_names_SOURCES = tests/unit/test-profile-names.c tests/unit/test.h
 tests_unit_test_profile_names_LDADD = common/libprofile.la
+check_PROGRAMS += tests/unit/test-known
+TESTS += tests/unit/test-known
+tests_unit_test_known_SOURCES = tests/unit/test-known.c tests/unit/test.h
+tests_unit_test_known_LDADD = common/libprofile.la
 FUZZERS += tests/fuzz/fuzz-ini
 tests_fuzz_fuzz_ini_SOURCES = tests/fuzz/fuzz-ini.c $(REPLAY)
 tests_fuzz_fuzz_ini_LDADD = common/libprofile.la $(LIB_FUZZING_ENGINE)

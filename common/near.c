@@ -55,7 +55,7 @@ static bool is_prefix(const char *a, const char *b)
 	return shorter >= PREFIX_MIN && strncasecmp(a, b, shorter) == 0;
 }
 
-const char *near_match(const char *word, const char *const *names, size_t n)
+const char *near_slip(const char *word, const char *const *names, size_t n)
 {
 	size_t size = strlen(word);
 	const char *best = NULL;
@@ -71,7 +71,14 @@ const char *near_match(const char *word, const char *const *names, size_t n)
 			least = d;
 		}
 	}
-	for (size_t i = 0; !best && i < n; i++)
+	return best;
+}
+
+const char *near_match(const char *word, const char *const *names, size_t n)
+{
+	const char *best = near_slip(word, names, n);
+
+	for (size_t i = 0; !best && strlen(word) <= WORD_MAX && i < n; i++)
 		if (is_prefix(word, names[i]))
 			best = names[i];
 	return best;

@@ -11,3 +11,5 @@
  * (a character missing, too many, another, two exchanged), or longer or shorter at the end. NULL:
  * none. */
 const char *near_match(const char *word, const char *const *names, size_t n);
+/* The same without those that are merely longer or shorter at the end. */
+const char *near_slip(const char *word, const char *const *names, size_t n);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Findings about one variable of a profile: habits from other formats that mean nothing here
- * (quotes, inline comments, expansion), lists with empty elements, values that come too late. What
- * values NCCL and CUDA understand is not judged here.
+ * (quotes, inline comments, expansion), names with a slip in them, lists with empty elements, values
+ * that come too late. What values NCCL and CUDA understand is not judged here.
  */
 #include <ctype.h>
 
+#include "common/known.h"
 #include "common/profile-internal.h"
 #include "common/profile-list.h"
 #include "common/util.h"
@@ -119,6 +120,23 @@ static int check_path(struct profile *p, const struct ini_entry *e)
 	return 0;
 }
 
+/* A slip in a name is silent otherwise: nobody reads what is set. New releases have new names, so
+ * it is no error. */
+static int check_known(struct profile *p, const struct ini_entry *e)
+{
+	_cleanup_(freep) char *fix = NULL;
+	const char *near = known_near(e->key);
+
+	if (!near)
+		return 0;
+	if (asprintf(&fix, "did you mean %s?", near) < 0) {
+		fix = NULL;
+		return -ENOMEM;
+	}
+	return findings_add(&p->findings, FINDING_WARNING, e->line, e->column, "unknown-name",
+			    e->key, fix, "%s is no variable that cudaenv knows", e->key);
+}
+
 int profile_check_value(struct profile *p, enum snapshot_rule rule, const struct ini_entry *e)
 {
 	int r;
@@ -130,7 +148,9 @@ int profile_check_value(struct profile *p, enum snapshot_rule rule, const struct
 	if (rule == SNAPSHOT_UNSET && e->value[0] != '\0')
 		return add(p, e, FINDING_ERROR, "unset-value", "write NAME = without a value",
 			   "a variable in [env.unset] is removed and takes no value");
-	r = check_habits(p, e);
+	r = check_known(p, e);
+	if (r >= 0)
+		r = check_habits(p, e);
 	if (r >= 0 && rule != SNAPSHOT_UNSET &&
 	    (profile_rule_is_list(rule) || profile_name_is_search_path(e->key)))
 		r = check_list(p, rule, e);

@@ -111,15 +111,30 @@ static int refuse_by(const struct finding *f, char **ret_fault)
 		      f->message, f->fix ? ": " : "", f->fix ? f->fix : "");
 }
 
-int derive_check(const char *const *assignments, size_t n, char **ret_fault)
+/* Lines are those of a text that nobody has written. */
+static void take_findings(struct profile *p, struct findings *ret)
+{
+	for (size_t i = 0; i < p->findings.n; i++)
+		p->findings.items[i].line = p->findings.items[i].column = 0;
+	*ret = p->findings;
+	p->findings = (struct findings){0};
+}
+
+int derive_check(const char *const *assignments, size_t n, struct findings *ret_findings,
+		 char **ret_fault)
 {
 	_cleanup_(profile_freep) struct profile *p = NULL;
 	int r = check_forms(assignments, n, ret_fault);
 
 	if (r == 0)
 		r = parse(assignments, n, &p);
-	if (r < 0 || p->valid)
+	if (r < 0)
 		return r;
+	if (p->valid) {
+		if (ret_findings)
+			take_findings(p, ret_findings);
+		return 0;
+	}
 	for (size_t i = 0; i < p->findings.n; i++) {
 		const struct finding *f = &p->findings.items[i];
 

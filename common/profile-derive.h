@@ -11,9 +11,11 @@
 #define DERIVE_VARIABLES_MAX 64
 #define DERIVE_BYTES_MAX     ((size_t)16 * 1024) /* of all NAME=VALUE together */
 
-/* NAME=VALUE each; the value may be empty. 0, -EINVAL with a sentence for people in *ret_fault (a
- * secret's value is not in it), -ENOMEM. */
-int derive_check(const char *const *assignments, size_t n, char **ret_fault);
+/* NAME=VALUE each; the value may be empty. 0 and what else there is to say in RET_FINDINGS (empty
+ * before; NULL: it is not asked for), without places; -EINVAL with a sentence for people in
+ * *ret_fault (a secret's value is not in it), -ENOMEM. */
+int derive_check(const char *const *assignments, size_t n, struct findings *ret_findings,
+		 char **ret_fault);
 
 /* BASE (NULL: nothing) with checked ASSIGNMENTS: each takes the place of the lines of that name and
  * keeps the rule of the first, but default where there was none, and force where it was unset.

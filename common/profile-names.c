@@ -36,7 +36,8 @@ bool profile_name_is_secret(const char *name)
 		"TOKEN",      "SECRET",        "PASSWORD",   "PASSWD",      "PASSPHRASE",
 		"API_KEY",    "APIKEY",        "ACCESS_KEY", "PRIVATE_KEY", "ACCESS_KEY_ID",
 		"SECRET_KEY", "SIGNING_KEY",   "AUTH_KEY",   "SSH_KEY",     "ENCRYPTION_KEY",
-		"_PWD",       "AUTHORIZATION", "BEARER",     "WANDB_KEY",
+		"_PWD",       "AUTHORIZATION", "BEARER",     "WANDB_KEY",   "_PASS",
+		"_AUTH",      "COOKIE",        "COOKIES",    "_CREDENTIAL", "_CREDENTIALS",
 	};
 	size_t size = strlen(name), n = size;
 
@@ -47,6 +48,25 @@ bool profile_name_is_secret(const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
 		if (ends_with(name, n, words[i]))
 			return true;
+	return false;
+}
+
+/* What stands between AT, which is behind "://", and the path is USER:PASSWORD@HOST. */
+static bool has_password(const char *at)
+{
+	size_t size = strcspn(at, "/?# \t");
+	const char *colon = memchr(at, ':', size), *host = memrchr(at, '@', size);
+
+	return colon && host && colon + 1 < host;
+}
+
+bool profile_value_is_secret(const char *value)
+{
+	for (const char *s = value; (s = strstr(s, "://"));) {
+		s += strlen("://");
+		if (has_password(s))
+			return true;
+	}
 	return false;
 }
 

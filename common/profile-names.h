@@ -2,15 +2,17 @@
 #pragma once
 
 /*
- * What a variable's name alone says: whether a profile may have it, and whether a process that has
+ * What a variable's name, or value, alone says: whether a profile may have it, and whether a process that has
  * started already can still be given it. Tables, no state.
  */
 
 #include <stdbool.h>
 
-/* Looks like a secret (..._TOKEN, ..._SECRET, ..._PASSWORD, ..._API_KEY, ...): refused, value never
- * shown. */
+/* Looks like a secret (..._TOKEN, ..._SECRET, ..._PASS, ..._API_KEY, ..._CREDENTIALS, ...): refused,
+ * value never shown. */
 bool profile_name_is_secret(const char *name);
+/* Has a password in it, as in scheme://user:password@host: refused, never shown. */
+bool profile_value_is_secret(const char *value);
 /* Belongs to the scheduler, the rank, the login or the service manager (CUDA_VISIBLE_DEVICES, RANK,
  * MASTER_ADDR, SLURM_*, HOME, ...): refused. */
 bool profile_name_is_reserved(const char *name);

@@ -167,6 +167,12 @@ static int check_name(struct profile *p, const struct ini_entry *e)
 				    e->key, "give it to the job by its own means, not to the node",
 				    "%s looks like a secret, which every process would get",
 				    e->key);
+	if (profile_value_is_secret(e->value))
+		return findings_add(&p->findings, FINDING_ERROR, e->line, e->value_column, "secret",
+				    e->key, "give it to the job by its own means, not to the node",
+				    "the value of %s has a password in it, as in "
+				    "scheme://user:password@host",
+				    e->key);
 	if (profile_name_is_own(e->key))
 		return findings_add(&p->findings, FINDING_ERROR, e->line, e->column, "own-name",
 				    e->key, "remove it", "%s is cudaenv's own", e->key);

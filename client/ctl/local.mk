@@ -22,6 +22,7 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/export-plain.c \
 	client/ctl/export-shell.c \
 	client/ctl/fallback.c client/ctl/fallback.h \
+	client/ctl/findings.c client/ctl/findings.h \
 	client/ctl/holders.c client/ctl/holders.h \
 	client/ctl/import.c client/ctl/import.h \
 	client/ctl/import-env.c \

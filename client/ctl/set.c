@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "client/ctl/change.h"
+#include "client/ctl/findings.h"
 #include "client/ctl/jsonutil.h"
 #include "common/profile-derive.h"
 #include "common/util.h"
@@ -43,7 +44,18 @@ static struct json_object *joined_variables(struct json_object *earlier, int arg
 	return list;
 }
 
-static int dry_set(struct ctl *ctl, int argc, char *argv[], const struct target *target)
+/* What `check` would say of these names and values. */
+static void add_findings(const struct ctl *ctl, struct json_object *o,
+			 const struct findings *findings)
+{
+	if (ctl->json)
+		json_object_object_add(o, "findings", findings_json(findings));
+	else
+		findings_warn(findings);
+}
+
+static int dry_set(struct ctl *ctl, int argc, char *argv[], const struct target *target,
+		   const struct findings *findings)
 {
 	_cleanup_(json_putp) struct json_object *o = NULL, *status = NULL;
 	int r = ctl_may_change(ctl);
@@ -57,6 +69,7 @@ static int dry_set(struct ctl *ctl, int argc, char *argv[], const struct target 
 	json_object_object_add(
 		o, "variables",
 		joined_variables(override_find(status, "set", target->text), argc, argv));
+	add_findings(ctl, o, findings);
 	if (ctl->json)
 		json_print(o);
 	else
@@ -67,6 +80,7 @@ static int dry_set(struct ctl *ctl, int argc, char *argv[], const struct target 
 static int run_set(struct ctl *ctl, int argc, char *argv[])
 {
 	_cleanup_(json_putp) struct json_object *o = NULL;
+	_cleanup_(findings_done) struct findings findings = {0};
 	_cleanup_(freep) char *fault = NULL;
 	struct target target;
 	int r;
@@ -78,19 +92,22 @@ static int run_set(struct ctl *ctl, int argc, char *argv[])
 		return ctl_error(CTL_USAGE,
 				 "for whom? --user USER or --unit UNIT; for all jobs edit "
 				 "the profile");
-	r = derive_check((const char *const *)argv, (size_t)argc, &fault);
+	r = derive_check((const char *const *)argv, (size_t)argc, &findings, &fault);
 	if (fault)
 		return ctl_error(CTL_USAGE, "%s", fault);
 	if (r < 0)
 		return ctl_error(CTL_FAILED, "%s", strerror(-r));
 	if (ctl->dry_run)
-		return dry_set(ctl, argc, argv, &target);
+		return dry_set(ctl, argc, argv, &target, &findings);
 	const char *const strings[] = {target.request, ctl->reason, NULL};
 	const struct control_arguments arguments = {
 		.list = (const char *const *)argv, .strings = strings, .number = &target.seconds};
 
 	r = ctl_call_with(ctl, "Set", &arguments, &o);
-	return r == CTL_GOOD ? change_finish(ctl, o, &target) : r;
+	if (r != CTL_GOOD)
+		return r;
+	add_findings(ctl, o, &findings);
+	return change_finish(ctl, o, &target);
 }
 
 static const struct ctl_option set_options[] = {OVERRIDE_OPTIONS(arg_options), {0}};

@@ -391,7 +391,7 @@ int operation_set(struct manager *m, const struct caller *who, const struct word
 		return r;
 	if (variables->n == 0)
 		return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS, "no variable is given");
-	r = derive_check((const char *const *)variables->items, variables->n, &fault);
+	r = derive_check((const char *const *)variables->items, variables->n, NULL, &fault);
 	if (fault)
 		return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS, fault);
 	if (r == 0)

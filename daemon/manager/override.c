@@ -383,7 +383,8 @@ static int parse_variables(char **cursor, struct override *o)
 	while (r == 0 && (v = next_value(cursor, "variable")))
 		r = words_add(&o->variables, v);
 	if (r == 0)
-		r = derive_check((const char *const *)o->variables.items, o->variables.n, &fault);
+		r = derive_check((const char *const *)o->variables.items, o->variables.n, NULL,
+				 &fault);
 	if (r == 0 && o->variables.n == 0)
 		r = -EBADMSG;
 	return r == -EINVAL ? -EBADMSG : r;

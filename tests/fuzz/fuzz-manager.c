@@ -65,7 +65,7 @@ static void fuzz_derive(const char *text, size_t size)
 	assert(copy && snapshot_parse(base, sizeof base - 1, &s) == 0);
 	for (char *line = copy; line && n < ARRAY_SIZE(list); n++)
 		list[n] = strsep(&line, "\n");
-	if (derive_check(list, n, &fault) < 0) {
+	if (derive_check(list, n, NULL, &fault) < 0) {
 		assert(fault);
 		return;
 	}

@@ -345,6 +345,22 @@ def test_only_who_may(base):
     assert rules_text(base) == before
 
 
+def test_a_slip_in_a_name_is_loud(base):
+    for more in [], ["--dry-run"]:
+        done = base.ctl("set", "NCCL_DEBGU=INFO", "NCCL_PROTO=LL", "--user", OTHER, *more)
+        assert done.stderr == "cudaenvctl: warning: NCCL_DEBGU is no variable that cudaenv knows: did you mean NCCL_DEBUG?\n"
+        [finding] = base.json("set", "NCCL_DEBGU=INFO", "--user", OTHER, *more)["findings"]
+        assert (finding["rule"], finding["variable"], finding["severity"]) == ("unknown-name", "NCCL_DEBGU", "warning")
+    assert "default NCCL_DEBGU=INFO" in snapshot_of(base, OTHER), "new releases have new names"
+    assert base.json("set", "NCCL_DEBUG=INFO", "--user", OTHER)["findings"] == []
+    base.profile("slip", "[env]\nNCCL_DEBGU = INFO\n")
+    try:
+        assert "slip.ini:2:1: warning: NCCL_DEBGU is no variable that cudaenv knows\n" in base.ctl("check", "slip").stdout
+        assert base.json("check", "slip")["findings"][0]["rule"] == "unknown-name"
+    finally:
+        (base.profiles / "slip.ini").unlink()
+
+
 @pytest.mark.parametrize("arguments, text", [
     (["use", "debug", "--user", "no-such-user"], "there is no user 'no-such-user'"),
     (["use", "debug", "--user", "4294967295"], "is no user's number"),
@@ -359,6 +375,8 @@ def test_only_who_may(base):
     (["use", "debug", "--for", "1.5h"], "is no time"),
     (["set", "A=1"], "for whom?"),
     (["set", "MY_API_KEY=hidden", "--user", "root"], "looks like a secret"),
+    (["set", "DB_PASS=hidden", "--user", "root"], "looks like a secret"),
+    (["set", "HTTPS_PROXY=http://a:hidden@b:1", "--user", "root"], "has a password in it"),
     (["set", "CUDA_VISIBLE_DEVICES=0", "--user", "root"], "belongs to the scheduler"),
     (["set", "PATH=/a::/b", "--user", "root"], "empty element"),
     (["set", "A=b\nB=c", "--user", "root"], "control character"),

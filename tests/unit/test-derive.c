@@ -22,7 +22,7 @@ static const char *derive(const char *base, const char *const *list)
 	while (list[n])
 		n++;
 	check(!base || snapshot_parse(base, strlen(base), &s) == 0);
-	check(derive_check(list, n, &fault) == 0 && !fault);
+	check(derive_check(list, n, NULL, &fault) == 0 && !fault);
 	check(derive_snapshot(s, list, n, NULL, &p) == 0);
 	check(p->valid && p->snapshot_size < sizeof text);
 	digest_bytes(p->snapshot_text, p->snapshot_size, digest);
@@ -117,7 +117,7 @@ TEST(refused)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		const char *const list[] = {"OK=1", bad[i]};
 		char *fault = NULL;
-		int r = derive_check(list, 2, &fault);
+		int r = derive_check(list, 2, NULL, &fault);
 
 		if (r != -EINVAL)
 			fprintf(stderr, "'%s' is taken\n", bad[i]);
@@ -137,19 +137,38 @@ TEST(bounds)
 		(void)snprintf(values[i], sizeof values[i], "V%zu=x", i);
 		list[i] = values[i];
 	}
-	check(derive_check(list, DERIVE_VARIABLES_MAX, &fault) == 0);
-	check(derive_check(list, DERIVE_VARIABLES_MAX + 1, &fault) == -EINVAL);
+	check(derive_check(list, DERIVE_VARIABLES_MAX, NULL, &fault) == 0);
+	check(derive_check(list, DERIVE_VARIABLES_MAX + 1, NULL, &fault) == -EINVAL);
 	free(fault);
-	check(derive_check(twice, 2, &fault) == -EINVAL);
+	check(derive_check(twice, 2, NULL, &fault) == -EINVAL);
 	free(fault);
 	memset(large, 'x', sizeof large - 1);
 	memcpy(large, "A=", 2);
 	large[DERIVE_BYTES_MAX + 1] = '\0';
-	check(derive_check(one, 1, &fault) == -EINVAL);
+	check(derive_check(one, 1, NULL, &fault) == -EINVAL);
 	free(fault);
 	fault = NULL;
 	large[DERIVE_BYTES_MAX] = '\0';
-	check(derive_check(one, 1, &fault) == 0);
+	check(derive_check(one, 1, NULL, &fault) == 0);
+}
+
+/* What is worth a word, but no refusal. */
+TEST(slips)
+{
+	static const char *const list[] = {"NCCL_DEBGU=INFO", "NCCL_PROTO=LL"};
+	static const char *const bad[] = {"NCCL_DEBGU=INFO", "DB_PASS=hidden"};
+	_cleanup_(findings_done) struct findings findings = {0};
+	_cleanup_(freep) char *fault = NULL;
+
+	check(derive_check(list, 2, &findings, &fault) == 0 && !fault && findings.n == 1);
+	check_streq(findings.items[0].rule, "unknown-name");
+	check_streq(findings.items[0].variable, "NCCL_DEBGU");
+	check_streq(findings.items[0].fix, "did you mean NCCL_DEBUG?");
+	check(findings.items[0].line == 0 && findings.items[0].column == 0);
+	findings_done(&findings);
+	findings = (struct findings){0};
+	check(derive_check(bad, 2, &findings, &fault) == -EINVAL && fault && findings.n == 0);
+	check(!strstr(fault, "hidden"));
 }
 
 TEST_MAIN

@@ -6,12 +6,14 @@
 TEST(secrets)
 {
 	static const char *const yes[] = {
-		"HF_TOKEN",          "TOKEN",         "GITHUB_TOKEN",
-		"OPENAI_API_KEY",    "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY",
-		"AWS_ACCESS_KEY_ID", "PGPASSWORD",    "MYSQL_PWD",
-		"DB_PASSWD",         "db_password",   "CLIENT_SECRET",
-		"SSH_PRIVATE_KEY",   "HF_TOKEN_2",    "API_KEY3",
-		"KEY_PASSPHRASE",
+		"HF_TOKEN",          "TOKEN",           "GITHUB_TOKEN",
+		"OPENAI_API_KEY",    "WANDB_API_KEY",   "AWS_SECRET_ACCESS_KEY",
+		"AWS_ACCESS_KEY_ID", "PGPASSWORD",      "MYSQL_PWD",
+		"DB_PASSWD",         "db_password",     "CLIENT_SECRET",
+		"SSH_PRIVATE_KEY",   "HF_TOKEN_2",      "API_KEY3",
+		"KEY_PASSPHRASE",    "DB_PASS",         "SMTP_PASS_1",
+		"HF_AUTH",           "SESSION_COOKIE",  "REGISTRY_CREDENTIALS",
+		"AWS_CREDENTIAL",    "TLS_PRIVATE_KEY", "db_pwd",
 	};
 	static const char *const no[] = {
 		"TOKENIZERS_PARALLELISM",
@@ -27,6 +29,12 @@ TEST(secrets)
 		"_",
 		"2",
 		"NCCL_KEY",
+		"BYPASS",
+		"COMPASS",
+		"GIT_ASKPASS",
+		"XAUTHORITY",
+		"AUTHOR",
+		"CREDENTIALS_DIR",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(yes); i++)
@@ -34,6 +42,33 @@ TEST(secrets)
 			check_streq(yes[i], "refused");
 	for (size_t i = 0; i < ARRAY_SIZE(no); i++)
 		if (profile_name_is_secret(no[i]))
+			check_streq(no[i], "accepted");
+}
+
+TEST(values_with_passwords)
+{
+	static const char *const yes[] = {
+		"http://user:pass@proxy:3128",   "redis://:pass@host/0", "postgres://u:p@h",
+		"a,https://h/x,https://u:p@h/x", "http://u:p:q@h",       "http://u:p@q@h:1",
+	};
+	static const char *const no[] = {
+		"",
+		"http://proxy:3128",
+		"https://user@host:80/",
+		"https://host/a:b@c",
+		"https://host?x=a:b@c",
+		"https://u:@host",
+		"://",
+		"user:pass@host",
+		"tcp://10.0.0.1:80",
+		"expandable_segments:True",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(yes); i++)
+		if (!profile_value_is_secret(yes[i]))
+			check_streq(yes[i], "refused");
+	for (size_t i = 0; i < ARRAY_SIZE(no); i++)
+		if (profile_value_is_secret(no[i]))
 			check_streq(no[i], "accepted");
 }
 
