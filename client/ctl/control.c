@@ -219,21 +219,6 @@ void control_result_done(struct control_result *r)
 	*r = (struct control_result){0};
 }
 
-/* State letter of /proc/PID/stat, 0: cannot be seen. */
-static char process_state(pid_t pid)
-{
-	_cleanup_(fclosep) FILE *f = NULL;
-	char path[64], line[512], *end;
-
-	(void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	f = pid > 0 ? fopen(path, "re") : NULL;
-	if (!f)
-		return 0;
-	line[fread(line, 1, sizeof line - 1, f)] = '\0';
-	end = strrchr(line, ')');
-	return end && end[1] == ' ' ? end[2] : 0;
-}
-
 /* Who listens, or, where systemd does that for it, who wrote the status file. 0 unknown. */
 static pid_t manager_pid(const struct ctl *ctl, const struct control_result *result)
 {
@@ -249,23 +234,16 @@ static pid_t manager_pid(const struct ctl *ctl, const struct control_result *res
 static int error_timeout(struct ctl *ctl, const struct control_result *result)
 {
 	pid_t pid = manager_pid(ctl, result);
-	char state = process_state(pid), who[64] = "cudaenvd";
+	_cleanup_(freep) char *advice = ctl_wake_advice(ctl, pid);
 	const char *after = ctl->verb && ctl->verb->flags & VERB_CHANGES && !ctl->dry_run
 				    ? "; whether the change was made, cudaenvctl history tells then"
 				    : "";
+	char who[64] = "cudaenvd";
 
 	if (pid > 0)
 		(void)snprintf(who, sizeof who, "cudaenvd (pid %d)", (int)pid);
-	if (state == 'T' || state == 't')
-		return ctl_error(CTL_FAILED,
-				 "%s does not answer: it was stopped by a signal; "
-				 "kill -CONT %d wakes it%s",
-				 who, (int)pid, after);
-	return ctl_error(
-		CTL_FAILED, "%s does not answer on %s; restart it (%s); running jobs do not mind%s",
-		who, ctl->paths.control,
-		ctl->paths.user ? "end it, then cudaenvd --user" : "systemctl restart cudaenvd",
-		after);
+	return ctl_error(CTL_FAILED, "%s does not answer on %s; %s%s", who, ctl->paths.control,
+			 advice ? advice : "out of memory", after);
 }
 
 /* An error that the manager gave: refused by it is an answer, everything else a failure. */

@@ -21,12 +21,6 @@
 #define SPACE_MIN       ((uint64_t)1024 * 1024) /* bytes free where something is to be written */
 #define NO_SUCH_PROGRAM 127
 
-static const char *restart_advice(const struct doctor *d)
-{
-	return d->paths->user ? "end it and start cudaenvd --user again"
-			      : "systemctl restart cudaenvd";
-}
-
 static int nothing_published(struct doctor *d)
 {
 	return doctor_skip(d, "nothing is published in %s", d->paths->runtime);
@@ -34,10 +28,10 @@ static int nothing_published(struct doctor *d)
 
 int doctor_manager(struct doctor *d)
 {
-	_cleanup_(freep) char *advice = ctl_start_advice(d->ctl);
+	_cleanup_(freep) char *start = ctl_start_advice(d->ctl), *wake = NULL;
 	pid_t pid;
 
-	if (!advice)
+	if (!start)
 		return -ENOMEM;
 	switch (manager_reach(&d->published, d->paths->control, &pid)) {
 	case MANAGER_RUNNING:
@@ -45,11 +39,14 @@ int doctor_manager(struct doctor *d)
 	case MANAGER_UNSEEN:
 		return doctor_skip(d, "whether cudaenvd runs cannot be seen from here");
 	case MANAGER_SILENT:
-		return doctor_add(d, FINDING_ERROR, d->paths->control, 0, NULL, restart_advice(d),
-				  "cudaenvd (pid %d) does not answer: nothing can be changed",
-				  (int)pid);
+		wake = ctl_wake_advice(d->ctl, pid);
+		return !wake ? -ENOMEM
+			     : doctor_add(
+				       d, FINDING_ERROR, d->paths->control, 0, NULL, wake,
+				       "cudaenvd (pid %d) does not answer: nothing can be changed",
+				       (int)pid);
 	default:
-		return doctor_add(d, FINDING_ERROR, d->paths->control, 0, NULL, advice,
+		return doctor_add(d, FINDING_ERROR, d->paths->control, 0, NULL, start,
 				  "cudaenvd is not running%s",
 				  d->have_published ? ": starts go by what it published" : "");
 	}
@@ -86,7 +83,7 @@ int doctor_broker(struct doctor *d)
 
 	if (!d->have_published)
 		return nothing_published(d);
-	fix = d->paths->user ? restart_advice(d)
+	fix = d->paths->user ? ctl_restart_advice(d->ctl)
 			     : "systemctl restart cudaenv-broker.socket cudaenv-broker.service";
 	socket = doctor_format("%s/socket", d->paths->runtime);
 	if (!socket)
@@ -107,7 +104,7 @@ int doctor_broker(struct doctor *d)
 static int look_at_links(struct doctor *d, const char *name, int fd)
 {
 	_cleanup_(freep) char *path = NULL;
-	const char *fix = d->paths->user ? restart_advice(d)
+	const char *fix = d->paths->user ? ctl_restart_advice(d->ctl)
 					 : "systemd-tmpfiles --create cudaenv.conf, then systemctl "
 					   "restart cudaenvd cudaenv-broker";
 	struct statvfs fs;
@@ -195,7 +192,7 @@ static int look_at_snapshot(struct doctor *d)
 	path = doctor_format("%s/snapshots/%s", d->paths->runtime, a->fallback);
 	if (!path)
 		return -ENOMEM;
-	return doctor_add(d, FINDING_ERROR, path, 0, NULL, restart_advice(d),
+	return doctor_add(d, FINDING_ERROR, path, 0, NULL, ctl_restart_advice(d->ctl),
 			  "the snapshot that new jobs get %s: they get nothing",
 			  r == -ENOENT ? "is not there"
 			  : r < 0      ? strerror(-r)
@@ -222,17 +219,19 @@ int doctor_published(struct doctor *d)
 		d->have_published = d->published_error == 0;
 	}
 	if (!p->assign)
-		return doctor_add(d, FINDING_ERROR, d->paths->runtime, 0, NULL, restart_advice(d),
+		return doctor_add(d, FINDING_ERROR, d->paths->runtime, 0, NULL,
+				  ctl_restart_advice(d->ctl),
 				  "its file assign, the rules, %s: no start is given anything",
 				  p->assign_error == -EBADMSG  ? "is damaged"
 				  : p->assign_error == -ENOENT ? "is not there"
 							       : strerror(-p->assign_error));
 	if (!p->status)
-		return doctor_add(d, FINDING_ERROR, d->paths->runtime, 0, NULL, restart_advice(d),
+		return doctor_add(d, FINDING_ERROR, d->paths->runtime, 0, NULL,
+				  ctl_restart_advice(d->ctl),
 				  "its file status is not there or damaged");
 	if (is_stale(p)) {
 		int r = doctor_add(d, FINDING_WARNING, d->paths->runtime, 0, NULL,
-				   restart_advice(d),
+				   ctl_restart_advice(d->ctl),
 				   "its file status is of generation %lld, the rules are of %llu",
 				   (long long)json_number(p->status, "generation", -1),
 				   (unsigned long long)p->assign->generation);
@@ -284,7 +283,7 @@ int doctor_state(struct doctor *d)
 		if (errno == ENOENT || errno == ENOTDIR)
 			return doctor_add(d, d->have_published ? FINDING_ERROR : FINDING_ADVICE,
 					  path, 0, NULL,
-					  d->paths->user ? restart_advice(d)
+					  d->paths->user ? ctl_restart_advice(d->ctl)
 							 : "systemd-tmpfiles --create cudaenv.conf",
 					  "it does not exist: choices are lost at a reboot");
 		return doctor_skip(d, "%s: %s", path, strerror(errno));

@@ -200,18 +200,56 @@ int ctl_no_profile(const struct ctl *ctl, const char *name)
 	return ctl_error(CTL_BAD_NEWS, "%s; %s", message, fix);
 }
 
+static bool is_own(const struct ctl *ctl)
+{
+	return ctl->paths.user || secure_getenv("CUDAENV_RUNTIME_DIR");
+}
+
 char *ctl_start_advice(const struct ctl *ctl)
 {
 	_cleanup_(freep) char *no_session = paths_no_session(&ctl->paths);
-	bool own = ctl->paths.user || secure_getenv("CUDAENV_RUNTIME_DIR");
 	char *text;
 	int n;
 
 	if (no_session)
 		n = asprintf(&text, "%s; then start it with cudaenvd --user", no_session);
-	else if (own || access("/run/systemd/system", F_OK) < 0)
+	else if (is_own(ctl) || access("/run/systemd/system", F_OK) < 0)
 		n = asprintf(&text, "start it with cudaenvd --user");
 	else
 		n = asprintf(&text, "start it with systemctl start cudaenvd");
+	return n < 0 ? NULL : text;
+}
+
+const char *ctl_restart_advice(const struct ctl *ctl)
+{
+	return is_own(ctl) ? "end it and start cudaenvd --user again"
+			   : "systemctl restart cudaenvd";
+}
+
+/* State letter of /proc/PID/stat, 0: cannot be seen. */
+static char process_state(pid_t pid)
+{
+	_cleanup_(fclosep) FILE *f = NULL;
+	char path[64], line[512], *end;
+
+	(void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	f = pid > 0 ? fopen(path, "re") : NULL;
+	if (!f)
+		return 0;
+	line[fread(line, 1, sizeof line - 1, f)] = '\0';
+	end = strrchr(line, ')');
+	return end && end[1] == ' ' ? end[2] : 0;
+}
+
+char *ctl_wake_advice(const struct ctl *ctl, pid_t pid)
+{
+	char state = process_state(pid), *text;
+	int n;
+
+	if (state == 'T' || state == 't')
+		n = asprintf(&text, "it was stopped by a signal: kill -CONT %d wakes it", (int)pid);
+	else
+		n = asprintf(&text, "it hangs, and running jobs do not mind: %s",
+			     ctl_restart_advice(ctl));
 	return n < 0 ? NULL : text;
 }

@@ -26,3 +26,8 @@ const char *ctl_user_option(const struct ctl *ctl);
 /* How a person gets a cudaenvd here: "start it with systemctl start cudaenvd". malloc()ed; NULL:
  * out of memory. */
 char *ctl_start_advice(const struct ctl *ctl);
+/* How one is started again: a command, or words. */
+const char *ctl_restart_advice(const struct ctl *ctl);
+/* What wakes a cudaenvd that does not answer, which is PID (0: unknown). malloc()ed; NULL: out of
+ * memory. */
+char *ctl_wake_advice(const struct ctl *ctl, pid_t pid);

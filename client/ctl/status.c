@@ -139,6 +139,19 @@ static int put_error_first(struct status *s)
 	return 0;
 }
 
+static int verdict_silent(struct ctl *ctl, struct status *s, char **ret)
+{
+	_cleanup_(freep) char *advice = ctl_wake_advice(ctl, s->manager_pid);
+
+	s->code = CTL_BAD_NEWS;
+	return !advice ? -1
+		       : asprintf(ret,
+				  "cudaenvd (pid %d) does not answer; starts still go by what it "
+				  "published, mode %s; %s",
+				  (int)s->manager_pid, mode_name(s->published.assign->mode),
+				  advice);
+}
+
 static int make_verdict(struct ctl *ctl, struct status *s)
 {
 	const struct assign *a = s->published.assign;
@@ -152,11 +165,7 @@ static int make_verdict(struct ctl *ctl, struct status *s)
 			     strerror(-(s->have_published ? s->published.assign_error
 							  : s->published_error)));
 	} else if (s->manager == MANAGER_SILENT) {
-		s->code = CTL_BAD_NEWS;
-		r = asprintf(&s->verdict,
-			     "cudaenvd (pid %d) does not answer; starts still go by what it "
-			     "published, mode %s",
-			     (int)s->manager_pid, mode_name(a->mode));
+		r = verdict_silent(ctl, s, &s->verdict);
 	} else if (a->mode == MODE_OFF) {
 		r = asprintf(&s->verdict, "off: nothing is set; cudaenvctl on changes that");
 	} else if (a->mode == MODE_OBSERVE) {

@@ -862,6 +862,7 @@ def test_off_is_the_owners_alone(two):
 def test_frozen_daemon(two):
     with program(two) as (main, _):
         two.process.send_signal(signal.SIGSTOP)
+        advice = f"; it was stopped by a signal: kill -CONT {two.process.pid} wakes it"
         verbs = [*NEEDS_MANAGER, ["list"], ["show"], ["status"], ["workers"], ["check"], ["exec", "true"]]
         running = [(v, subprocess.Popen([CTL, *v], env=two.environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         text=True)) for v in verbs]
@@ -869,10 +870,11 @@ def test_frozen_daemon(two):
             out, err = p.communicate(timeout=15)  # each gives up after 1.5 s
             if arguments in NEEDS_MANAGER:
                 assert p.returncode == 3, (arguments, out, err)
-                assert f"cudaenvd (pid {two.process.pid}) does not answer" in err and f"kill -CONT {two.process.pid}" in err
+                assert f"cudaenvd (pid {two.process.pid}) does not answer" in err and advice in err
                 assert out == ""
             elif arguments == ["status"]:
                 assert p.returncode == 1 and out.startswith(f"cudaenvd (pid {two.process.pid}) does not answer")
+                assert out.split("\n")[0].endswith(advice)
             else:
                 assert p.returncode == 0, (arguments, out, err)
                 assert (arguments[0] in ("list", "show")) == err.startswith("cudaenvctl: note: cudaenvd does not answer: ")

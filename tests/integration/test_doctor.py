@@ -68,6 +68,7 @@ def test_daemons_that_are_dead_or_frozen(node, home):
     node.process.send_signal(signal.SIGSTOP)
     f, = found(home(), "manager")
     assert f["severity"] == "error" and f"(pid {node.process.pid}) does not answer" in f["message"]
+    assert f["fix"] == f"it was stopped by a signal: kill -CONT {node.process.pid} wakes it"  # as the verbs have it
     node.stop(signal.SIGKILL)
     d = home()
     f, = found(d, "manager")
