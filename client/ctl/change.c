@@ -102,6 +102,19 @@ static void print_done(const struct ctl *ctl, struct json_object *o, const struc
 		change_print_override(ctl, o, target, false);
 }
 
+void change_print_json(const struct ctl *ctl, struct json_object *o)
+{
+	static const char *const fields[] = {"until", "warning", "stays", "own_job"};
+
+	json_object_object_add(o, "dry_run", json_object_new_boolean(ctl->dry_run));
+	if (!json_string(o, "scope"))
+		json_object_object_add(o, "scope", json_text("node"));
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		if (!json_object_object_get_ex(o, fields[i], NULL))
+			json_object_object_add(o, fields[i], NULL);
+	json_print(o);
+}
+
 int change_finish(struct ctl *ctl, struct json_object *o, const struct target *target)
 {
 	_cleanup_(stays_done) struct stays stays = STAYS_NULL;
@@ -115,7 +128,7 @@ int change_finish(struct ctl *ctl, struct json_object *o, const struct target *t
 	if (ctl->json) {
 		json_object_object_add(o, "stays", stays_json(&stays));
 		json_object_object_add(o, "own_job", own_job_json(&stays.own));
-		json_print(o);
+		change_print_json(ctl, o);
 		return CTL_GOOD;
 	}
 	print_done(ctl, o, target);
@@ -145,12 +158,11 @@ int change_dry_node(struct ctl *ctl, const struct published *p, const char *acti
 	json_object_object_add(o, "profile", json_text(profile));
 	json_object_object_add(o, "generation",
 			       json_object_new_int64(json_number(status, "generation", 0)));
-	json_object_object_add(o, "dry_run", json_object_new_boolean(true));
 	json_object_object_add(o, "own_job", own_job_json(&own));
 	if (ended)
 		json_object_object_add(o, "ended", json_object_get(ended));
 	if (ctl->json) {
-		json_print(o);
+		change_print_json(ctl, o);
 	} else {
 		change_print_ended(ended, NULL, true);
 		print_switch(ctl, o, true);
@@ -176,6 +188,4 @@ void change_dry_fields(struct json_object *o, const char *action, struct json_ob
 	json_object_object_add(o, "scope", json_text(target->text));
 	json_object_object_add(
 		o, "until", json_number_or_null(target->seconds > 0 ? target_until(target) : -1));
-	json_object_object_add(o, "dry_run", json_object_new_boolean(true));
-	json_object_object_add(o, "own_job", NULL);
 }

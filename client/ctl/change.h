@@ -9,6 +9,10 @@
 #include "client/ctl/override.h"
 #include "client/ctl/published.h"
 
+/* Prints the document of a change. What every one has stands in it: "dry_run", "scope" (the node
+ * where it has none), and "until", "warning", "stays", "own_job", null where there is none. */
+void change_print_json(const struct ctl *ctl, struct json_object *o);
+
 /* The manager's answer O, to which who stays is added, as JSON or for people. TARGET NULL: the
  * node's own choice. An exit status. */
 int change_finish(struct ctl *ctl, struct json_object *o, const struct target *target);

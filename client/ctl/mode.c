@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 
+#include "client/ctl/change.h"
 #include "client/ctl/control.h"
 #include "client/ctl/holders.h"
 #include "client/ctl/jsonutil.h"
@@ -72,7 +73,6 @@ static struct json_object *dry_json(const struct published *p, enum mode mode)
 	json_object_object_add(o, "generation",
 			       p->assign ? json_object_new_int64((int64_t)p->assign->generation)
 					 : NULL);
-	json_object_object_add(o, "dry_run", json_object_new_boolean(true));
 	return o;
 }
 
@@ -221,7 +221,7 @@ static int change(struct ctl *ctl, enum mode mode)
 		}
 		if (stays.known)
 			json_object_object_add(o, "stays", stays_json(&stays));
-		json_print(o);
+		change_print_json(ctl, o);
 		return r;
 	}
 	print_change(ctl, o, mode, ctl->dry_run);
@@ -237,7 +237,6 @@ static struct json_object *off_json(const struct published *p, const struct off_
 {
 	struct json_object *o = dry_json(p, MODE_OFF);
 
-	json_object_object_del(o, "dry_run");
 	json_object_object_add(o, "generation", json_object_new_int64((int64_t)off->generation));
 	json_object_object_add(o, "direct", json_object_new_boolean(true));
 	return o;
@@ -282,7 +281,7 @@ static int off_without_manager(struct ctl *ctl, int why, const struct control_re
 	off_notes(&p, paths->state, &off, why, answer);
 	o = off_json(&p, &off);
 	if (ctl->json)
-		json_print(o);
+		change_print_json(ctl, o);
 	else
 		print_change(ctl, o, MODE_OFF, false);
 	return CTL_GOOD;
@@ -309,7 +308,7 @@ static int run_off(struct ctl *ctl, int argc, char *argv[])
 	if (!o)
 		return ctl_error(CTL_FAILED, "cudaenvd's answer to SetMode is not understood");
 	if (ctl->json)
-		json_print(o);
+		change_print_json(ctl, o);
 	else
 		print_change(ctl, o, MODE_OFF, false);
 	return CTL_GOOD;

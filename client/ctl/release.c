@@ -252,7 +252,6 @@ static struct json_object *dry_json(const struct releasing *r)
 	json_object_object_add(o, "digest", json_text(to));
 	json_object_object_add(o, "profile", json_text(r->profile));
 	json_object_object_add(o, "generation", json_object_new_int64((int64_t)a->generation));
-	json_object_object_add(o, "dry_run", json_object_new_boolean(true));
 	return o;
 }
 
@@ -338,6 +337,7 @@ static int run_release(struct ctl *ctl, int argc, char *argv[])
 		o = dry_json(&r);
 	if (ctl->json) {
 		add_members(&r, o);
+		json_object_object_add(o, "dry_run", json_object_new_boolean(ctl->dry_run));
 		json_print(o);
 	} else {
 		print_answer(&r, ctl->dry_run);

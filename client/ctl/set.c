@@ -71,7 +71,7 @@ static int dry_set(struct ctl *ctl, int argc, char *argv[], const struct target 
 		joined_variables(override_find(status, "set", target->text), argc, argv));
 	add_findings(ctl, o, findings);
 	if (ctl->json)
-		json_print(o);
+		change_print_json(ctl, o);
 	else
 		change_print_override(ctl, o, target, true);
 	return CTL_GOOD;

@@ -47,7 +47,7 @@ static int dry_override(struct ctl *ctl, struct json_object *status, const char 
 	json_object_object_add(o, "digest", json_text(digest));
 	json_object_object_add(o, "profile", json_text(name));
 	if (ctl->json)
-		json_print(o);
+		change_print_json(ctl, o);
 	else
 		change_print_override(ctl, o, target, true);
 	return CTL_GOOD;
@@ -129,7 +129,7 @@ static int dry_reset(struct ctl *ctl, const struct target *target)
 	change_dry_fields(o, "reset", status, target);
 	json_object_object_add(o, "ended", ended);
 	if (ctl->json)
-		json_print(o);
+		change_print_json(ctl, o);
 	else
 		change_print_ended(ended, target->text, true);
 	return CTL_GOOD;
