@@ -9,9 +9,18 @@ import pytest
 
 import box
 import pythons
+import schemas
 
+import node as plain_node
 from node import (  # noqa: F401  tests import these from here
-    BROKER, CTL, LIBEXEC, MANAGER, PCIE8, PREFIX, SRC, Node, clean_environ, wait_until)
+    BROKER, CTL, LIBEXEC, MANAGER, PCIE8, PREFIX, SRC, clean_environ, wait_until)
+
+
+class Node(plain_node.Node):
+    """Every document that cudaenvctl prints in a test must fit the schema of its verb."""
+
+    def json(self, verb, *arguments, ok=0):
+        return schemas.fits(verb, self.ctl(verb, *arguments, "--json", ok=ok).stdout)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,8 +12,7 @@ import time
 
 import pytest
 
-from conftest import CTL
-from node import PREFIX, Node, clean_environ, wait_until
+from conftest import CTL, PREFIX, Node, clean_environ, wait_until
 
 CLIENT = pathlib.Path(os.environ["BUILDDIR"]) / "tests/start-client"
 NOBODY, USER, OTHER = 65534, 12345, 23456

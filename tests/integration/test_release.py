@@ -7,12 +7,10 @@ import signal
 import subprocess
 
 import pytest
-from conftest import CTL, SRC, wait_until
+from conftest import CTL, wait_until
 from test_ctl import holder, program
 
-jsonschema = pytest.importorskip("jsonschema")
 USER = 12345
-SCHEMA = jsonschema.Draft7Validator(json.loads((SRC / "tests/schemas/release.json").read_text()))
 
 
 @pytest.fixture
@@ -27,9 +25,7 @@ def two(node):
 
 
 def release(node, *arguments, ok=0):
-    document = node.json("release", *arguments, ok=ok)
-    SCHEMA.validate(document)
-    return document
+    return node.json("release", *arguments, ok=ok)
 
 
 def pin(node, key):
@@ -69,9 +65,7 @@ def test_the_next_process_gets_what_the_rules_give(two):
         assert document["ok"] and document["report"]["snapshot"] == other
         assert {v["name"]: v["reported"] for v in document["variables"]} == {"NCCL_DEBUG": "replaced", "NCCL_ALGO": "set"}
         assert variable(second, "CUDAENV_SNAPSHOT") == base
-        history = two.json("history")
-        jsonschema.validate(history, json.loads((SRC / "tests/schemas/history.json").read_text()))
-        entry = history["entries"][-1]
+        entry = two.json("history")["entries"][-1]
         assert {k: entry[k] for k in ("action", "scope", "from", "to", "profile", "reason")} == {
             "action": "release", "scope": f"job {key}", "from": base, "to": other, "profile": "other", "reason": "moved by hand"}
         # Once more changes nothing, and is not in the history.

@@ -15,7 +15,7 @@ import textwrap
 import pytest
 
 import pythons
-from node import PCIE8, SRC, Node, clean_environ, wait_until
+from conftest import PCIE8, SRC, Node, clean_environ, wait_until
 
 NAMES = list(PCIE8)
 # Prints the eight variables as os.environ, os.environb and the C library have them.

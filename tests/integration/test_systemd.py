@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The units under a real systemd: one container, booted twice, whose tests follow each other as written. Needs root and systemd-nspawn."""
+"""The units under a real systemd: one container, booted twice, that a module's tests share; each says by its fixture how far set up it
+must be: booted, installed, activated or applied, so that it runs alone as well. Needs root and systemd-nspawn."""
 import json
 import re
 import shutil
@@ -81,18 +82,44 @@ def current(box):
     return status(box)["digest"]
 
 
-def test_install_and_presets(booted, node_build):
+@pytest.fixture(scope="module")
+def installed(booted, node_build):
+    """Nothing of it runs yet."""
     booted.write("/usr/local/bin/start-client", "")
     shutil.copy2(BUILD / "tests/start-client", booted.path(CLIENT))
     booted.sh("make -s install", directory=node_build)
-    assert booted.sh("systemd-sysusers; systemd-tmpfiles --create; systemctl daemon-reload; getent passwd cudaenv")
+    booted.sh("systemd-sysusers; systemd-tmpfiles --create; systemctl daemon-reload")
     booted.sh(f"systemctl preset {' '.join([*SERVICES, *SOCKETS])} 2>&1")
+    return booted
+
+
+@pytest.fixture(scope="module")
+def activated(installed):
+    """The sockets, and what a question to the manager started."""
+    installed.sh(f"systemctl start {' '.join(SOCKETS)} && cudaenvctl list")
+    installed.until("systemctl is-active cudaenv-broker.service")
+    return installed
+
+
+@pytest.fixture(scope="module")
+def applied(activated):
+    """Profile pcie8 in use, another one beside it, mode on, Debian's Python covered."""
+    activated.write("/etc/cudaenv/profiles.d/pcie8.ini", (SRC / "tests/data/profiles/pcie8.ini").read_text())
+    activated.write("/etc/cudaenv/profiles.d/other.ini", "[env]\nNCCL_PROTO = Simple\n")
+    activated.until("cudaenvctl show pcie8 && cudaenvctl show other")
+    activated.sh("cudaenvctl use pcie8 --reason 'first try' && cudaenvctl on")
+    activated.sh("cudaenvctl python install --python /usr/bin/python3")
+    return activated
+
+
+def test_install_and_presets(booted, installed):
+    assert booted.sh("getent passwd cudaenv")
     enabled = booted.run(f"systemctl is-enabled {' '.join([*SERVICES, *SOCKETS])}").out.split()
     assert enabled == ["enabled", "disabled", "enabled", "enabled"]
     assert state(booted, *UNITS) == ["inactive"] * 6, "nothing was started by installing"
 
 
-def test_socket_activation(booted):
+def test_socket_activation(booted, installed):
     """The sockets alone: a question starts the manager, a start the broker."""
     booted.sh(f"systemctl start {' '.join(SOCKETS)}")
     assert state(booted, *UNITS) == ["inactive"] * 2 + ["active"] * 4
@@ -101,14 +128,14 @@ def test_socket_activation(booted):
     booted.until("systemctl is-active cudaenv-broker.service")
 
 
-def test_fresh_install_observes(booted):
+def test_fresh_install_observes(booted, activated):
     s = status(booted)
     assert (s["mode"], s["active"]) == ("observe", None)
     assert unit_start(booted).split()[0] == "none"
     assert json.loads(booted.sh("cudaenvctl history --json"))["entries"] == []
 
 
-def test_limited_file_systems(booted):
+def test_limited_file_systems(booted, activated):
     """jobs/ and procs/ are file systems of their own; the rest of the tree is as tmpfiles made it."""
     for name in ("jobs", "procs"):
         options = booted.sh(f"findmnt -n -o FSTYPE,OPTIONS /run/cudaenv/{name}")
@@ -123,7 +150,7 @@ def test_limited_file_systems(booted):
     assert tree["/run/cudaenvd/control"][0] == "srw-rw-rw-"
 
 
-def test_users_capabilities_and_notify(booted):
+def test_users_capabilities_and_notify(booted, activated):
     assert booted.sh(f"stat -c %U /proc/{main_pid(booted, 'cudaenv-broker.service')}") == "cudaenv\n"
     for service in SERVICES:
         assert booted.sh(f"grep CapEff /proc/{main_pid(booted, service)}/status").split()[1] == "0" * 16
@@ -131,10 +158,7 @@ def test_users_capabilities_and_notify(booted):
     assert "observe" in booted.sh("systemctl show -P StatusText cudaenvd.service")
 
 
-def test_a_unit_gets_its_variables(booted):
-    booted.write("/etc/cudaenv/profiles.d/pcie8.ini", (SRC / "tests/data/profiles/pcie8.ini").read_text())
-    booted.sh("cudaenvctl use pcie8 --reason 'first try' && cudaenvctl on")
-    booted.sh("cudaenvctl python install --python /usr/bin/python3")
+def test_a_unit_gets_its_variables(booted, applied):
     digest, outcome, job, by_broker = unit_start(booted).split()
     assert digest == current(booted) and outcome == "1" and job.startswith("unit-0-") and by_broker == "1"
     booted.write("/etc/systemd/system/engine.service", f"[Service]\nType=oneshot\nExecStart=/usr/bin/python3 -c \"{PROTO}\"\n"
@@ -153,24 +177,22 @@ def test_a_unit_gets_its_variables(booted):
     ("-p ProtectSystem=strict -p PrivateTmp=yes -p RestrictAddressFamilies=AF_INET", False),
     ("-p DynamicUser=yes -p PrivateUsers=yes -p ProtectProc=invisible -p ProcSubset=pid", False),
 ])
-def test_sandboxed_units(booted, properties, by_broker):
+def test_sandboxed_units(booted, applied, properties, by_broker):
     answer = unit_start(booted, properties).split()
     assert answer[0] == current(booted) and answer[3] == str(int(by_broker)), answer
     assert unit_start(booted, properties, f'/usr/bin/python3 -c "{PROTO}"').split() == ["LL", current(booted)]
 
 
-def test_the_sandbox_that_pins(booted):
+def test_the_sandbox_that_pins(booted, applied):
     """What OPERATIONS.md says of a unit with a filter and a read-only system: with these paths its job is pinned."""
     booted.write("/root/twice.sh", f"{CLIENT}\ncudaenvctl use other >/dev/null\nenv -i {CLIENT}\n")
-    booted.write("/etc/cudaenv/profiles.d/other.ini", "[env]\nNCCL_PROTO = Simple\n")
-    booted.until("cudaenvctl show other")
     lines = unit_start(booted, "-p ProtectSystem=strict -p SystemCallFilter=~@reboot -p ReadWritePaths=/run/cudaenv/jobs "
                        "-p ReadWritePaths=/run/cudaenv/procs", "/bin/sh /root/twice.sh").split("\n")
     assert lines[0].split()[0] == lines[1].split()[0] and lines[0].split()[3] == "0"
     booted.sh("cudaenvctl rollback")
 
 
-def test_a_running_unit_is_released(booted):
+def test_a_running_unit_is_released(booted, applied):
     """With the rights that the units leave them: the broker tells what another user's process reported, and replaces its pin."""
     booted.write("/etc/systemd/system/hold.service",
                  '[Service]\nUser=nobody\nExecStart=/usr/bin/python3 -c "import time; time.sleep(3600)"\n')
@@ -191,7 +213,7 @@ def test_a_running_unit_is_released(booted):
     booted.sh("systemctl stop hold.service; rm /etc/systemd/system/hold.service; systemctl daemon-reload; cudaenvctl rollback")
 
 
-def test_killed_pieces_come_back(booted):
+def test_killed_pieces_come_back(booted, applied):
     digest = current(booted)
     for service in SERVICES:
         kill_and_wait(booted, service)
@@ -200,7 +222,7 @@ def test_killed_pieces_come_back(booted):
     assert (s["mode"], s["active"], s["digest"]) == ("on", "pcie8", digest)
 
 
-def test_watchdog(booted):
+def test_watchdog(booted, applied):
     """Frozen: systemd ends it and starts it again. (The units' own 30 and 60 s would be waited for.)"""
     for service in SERVICES:
         booted.write(f"/etc/systemd/system/{service}.d/test.conf", "[Service]\nWatchdogSec=500ms\n")
@@ -212,7 +234,7 @@ def test_watchdog(booted):
     assert unit_start(booted).split()[0] == current(booted)
 
 
-def test_crash_loop(booted):
+def test_crash_loop(booted, applied):
     """However often it dies, the socket stays and the next start has its answer."""
     booted.sh("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do"
               " systemctl kill -s KILL cudaenv-broker.service cudaenvd.service;"
@@ -223,7 +245,7 @@ def test_crash_loop(booted):
     assert unit_start(booted).split()[0] == current(booted)
 
 
-def test_journal_has_fields(booted):
+def test_journal_has_fields(booted, applied):
     booted.sh("cudaenvctl use other && cudaenvctl rollback")
     entries = [json.loads(line) for line in booted.sh("journalctl -b -o json -u cudaenvd -u cudaenv-broker").splitlines()]
     ours = [e for e in entries if e.get("SYSLOG_IDENTIFIER") in ("cudaenvd", "cudaenv-broker")]
@@ -235,7 +257,7 @@ def test_journal_has_fields(booted):
     assert booted.sh("journalctl -b -o cat CUDAENV_ACTION=rollback").count("rollback by uid 0") >= 1
 
 
-def test_upgrade_over_itself(booted, node_build):
+def test_upgrade_over_itself(booted, applied, node_build):
     """Other binaries, the same units, while jobs run and others start: none fails, none is forgotten, nothing is split."""
     booted.write("/root/program.c", PROGRAM)
     booted.sh("gcc -o /usr/local/bin/program program.c $(pkg-config --cflags --libs libcudaenv)")
@@ -284,7 +306,7 @@ def fill(box, directory, how):
     return box.sh(f"python3 -I -S /root/fill.py {directory} {how}", user="nobody")
 
 
-def test_full_directories(booted):
+def test_full_directories(booted, applied):
     """Somebody fills jobs/ and procs/: /run has the room that it had, starts have their variables, and it is cleared up."""
     free = lambda: [int(n) for n in booted.sh("df --output=avail,iavail /run | tail -1").split()]  # noqa: E731
     before = free()
@@ -306,7 +328,7 @@ def test_full_directories(booted):
     booted.sh(f"kill -CONT {broker}")
 
 
-def test_a_unit_that_began_before_the_rules(booted):
+def test_a_unit_that_began_before_the_rules(booted, applied):
     """Its later processes have no more than its first."""
     booted.sh(f"systemctl stop {' '.join([*SERVICES, *SOCKETS])} && rm /run/cudaenv/assign")
     booted.sh(f"systemd-run --quiet --unit=unruled sh -c '{CLIENT} >/root/unruled; until [ -e /run/go ]; do sleep 0.05; done; "
@@ -318,7 +340,7 @@ def test_a_unit_that_began_before_the_rules(booted):
     assert first[:3] == second[:3] and first[0] == "none" and first[2].startswith("unit-0-")
 
 
-def test_stopped_and_off(booted):
+def test_stopped_and_off(booted, applied):
     """Stopped altogether starts have their variables from the files, and the directories stay; off holds without a daemon."""
     pins = booted.sh("ls /run/cudaenv/jobs")
     booted.sh(f"systemctl stop {' '.join([*SERVICES, *SOCKETS])}")
@@ -330,7 +352,7 @@ def test_stopped_and_off(booted):
     booted.sh(f"systemctl start {' '.join(SOCKETS)}; systemctl start cudaenvd.service; cudaenvctl on")
 
 
-def test_a_directory_in_use_is_not_covered(booted):
+def test_a_directory_in_use_is_not_covered(booted, applied):
     """An update from a version without the mounts, while jobs run: their pins stay in sight until a reboot."""
     booted.sh(f"systemctl stop {' '.join([*SERVICES, *SOCKETS, *MOUNTS])} && ln -s none /run/cudaenv/jobs/old")
     booted.sh(f"systemctl start {' '.join(SOCKETS)} cudaenvd.service")
@@ -342,7 +364,7 @@ def test_a_directory_in_use_is_not_covered(booted):
     assert state(booted, *MOUNTS) == ["active"] * 2 and unit_start(booted).split()[3] == "1"
 
 
-def test_units_verify_and_their_exposure(booted):
+def test_units_verify_and_their_exposure(booted, installed):
     known = [f"/usr/lib/systemd/system/{u}" for u in UNITS]
     man = "" if shutil.which("man") else "--man=no"
     done = booted.run(f"systemd-analyze verify {man} {' '.join(known)}")
@@ -357,7 +379,7 @@ def test_units_verify_and_their_exposure(booted):
             assert re.search(rf"{service} +{exposure} ", recorded), (service, exposure)
 
 
-def test_after_a_reboot(booted):
+def test_after_a_reboot(booted, applied):
     """What was in force is in force, with its history; ordinary units are ordered after the manager."""
     booted.write("/etc/systemd/system/early.service", f"[Service]\nType=oneshot\nExecStart={CLIENT} 1\n"
                  "StandardOutput=append:/root/early\n[Install]\nWantedBy=multi-user.target\n")

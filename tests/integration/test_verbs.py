@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""Every verb that `cudaenvctl --help` lists, by one table: --help, wrong usage, --json against its schema, bad news, a dead daemon.
+"""Every verb that `cudaenvctl --help` lists, by one table: good, bad news, wrong usage, a dead daemon; --help and --json against its schema.
 
-A verb without a row fails. To add one: a row in ROWS, its schema in tests/schemas/VERB.json (draft-07, what it must have under
-"required"), and the tests of what it does in a file of its own. In a row
+A verb without a row fails, and so does a row without all four. To add one: a row in ROWS, its schema in tests/schemas/VERB.json
+(draft-07, what it must have under "required"), and the tests of what it does in a file of its own. In a row
 
     good    command lines with status 0 on a running node: mode on, profile base in use, profiles pcie8 (ready) and bad (has
             errors) beside it, one process registered ($SLEEP is its pid). `cudaenvctl COMMAND --json` must fit the schema, and
             without --json it says something. --dry-run of a changing verb belongs here as well.
-    bad     command lines with status 1 there: with --json a document that fits the schema, or none and a line on stderr.
-            Where bad news needs another node: the test that has it, as "test_file.py::test_name".
-    wrong   command lines with status 2, besides an unknown option and an unknown verb's own, which each verb gets.
-    dead    (command line, status, text) after cudaenvd and broker were killed: the text stands on stdout or stderr.
+    bad     command lines that are answered with a document of bad news, which must fit the schema; status 1
+    refused command lines that are answered with a line on stderr alone, with --json as well; status 1
+    wrong   command lines with status 2, besides an unknown option and an unknown verb's own, which each verb gets
+    dead    (command line, status, text) after cudaenvd and broker were killed: the text stands on stdout or stderr, and a
+            document fits where the status is not 3
 
 Command lines are one string, cut at blanks; $SLEEP, $DIR (the node's directory), $VENV (a venv's interpreter) and $DIGEST (the
-snapshot in use) are filled in. Options of the frame (--json, --user, ...) need no row.
+snapshot in use) are filled in. Options of the frame (--json, --user, ...) need no row. Bad news of another node than that of
+`good` are Case(line, where=...), see PLACES.
 """
 import dataclasses
 import json
@@ -26,77 +28,94 @@ import tempfile
 
 import pytest
 from conftest import CTL, SRC, Node, clean_environ, wait_until
+from schemas import SCHEMAS, fits
 
 jsonschema = pytest.importorskip("jsonschema")
-SCHEMAS = SRC / "tests/schemas"
 NOT_RUNNING = "cudaenvd is not running"
+
+
+# Where bad news are had: the node of `good`; the same as somebody who may change nothing; one that was turned on,
+# has no profile, and lost its state.
+PLACES = "running", "stranger", "forgot"
+
+
+@dataclasses.dataclass
+class Case:
+    line: str
+    where: str = "running"
+    status: int = 1
 
 
 @dataclasses.dataclass
 class Row:
     good: list
     dead: tuple
+    wrong: list
     bad: list = dataclasses.field(default_factory=list)
-    wrong: list = dataclasses.field(default_factory=list)
+    refused: list = dataclasses.field(default_factory=list)
+
+    def __post_init__(self):
+        self.bad, self.refused = ([c if isinstance(c, Case) else Case(c) for c in cell] for cell in (self.bad, self.refused))
 
 
 ROWS = {
-    "status": Row(good=["status"], bad=["test_ctl.py::test_status_when_nothing_is_in_use"], wrong=["status extra"],
+    "status": Row(good=["status"], bad=[Case("status", "forgot")], wrong=["status extra"],
                   dead=("status", 1, NOT_RUNNING)),
     "list": Row(good=["list", "list --why", "list --why --pid $SLEEP", "list --why --unit a.service --user root"],
-                bad=["test_ctl.py::test_list_says_what_is_wrong", "list --why --pid 999999999", "list --why --user no-such-user"],
+                # The profile with errors stands in the list; a list of nothing is one as well.
+                bad=[Case("list", status=0), Case("list", "forgot", 0)], refused=["list --why --pid 999999999", "list --why --user no-such-user"],
                 wrong=["list extra", "list --pid 1", "list --why --pid x"], dead=("list", 0, "base\tin use\t")),
-    "show": Row(good=["show", "show pcie8"], bad=["show nothere", "show bad"], wrong=["show a b"], dead=("show pcie8", 0, NOT_RUNNING)),
-    "diff": Row(good=["diff base", "diff $DIGEST base"], bad=["diff pcie8", "diff base pcie8", "diff nothere", "diff base bad"],
+    "show": Row(good=["show", "show pcie8"], refused=["show nothere", "show bad"], wrong=["show a b"], dead=("show pcie8", 0, NOT_RUNNING)),
+    "diff": Row(good=["diff base", "diff $DIGEST base"], bad=["diff pcie8", "diff base pcie8"], refused=["diff nothere", "diff base bad"],
                 wrong=["diff", "diff a b c"], dead=("diff base", 0, "no variable differs")),
     "check": Row(good=["check base", "check $DIR/config/cudaenv/profiles.d/pcie8.ini", "check --expect $DIGEST"],
                  bad=["check", "check bad", "check nothere", "check --expect " + "0" * 64],
                  wrong=["check --dry-run", "check --expect abc", "check --expect $DIGEST base"], dead=("check base", 0, "0 errors")),
-    "on": Row(good=["on --dry-run", "on --reason why", "on"], bad=["test_ctl.py::test_ordinary_users_see_their_own"],
+    "on": Row(good=["on --dry-run", "on --reason why", "on"], refused=[Case("on", "stranger"), Case("on --dry-run", "stranger")],
               wrong=["on extra", "on --reason"], dead=("on", 3, NOT_RUNNING)),
-    "observe": Row(good=["observe --dry-run", "observe --reason why"], bad=["test_ctl.py::test_ordinary_users_see_their_own"],
+    "observe": Row(good=["observe --dry-run", "observe --reason why"], refused=[Case("observe", "stranger")],
                    wrong=["observe extra"], dead=("observe", 3, NOT_RUNNING)),
-    "off": Row(good=["off --dry-run", "off --reason why"], bad=["test_ctl.py::test_ordinary_users_see_their_own"],
+    "off": Row(good=["off --dry-run", "off --reason why"], refused=[Case("off", "stranger")],
                wrong=["off extra"], dead=("off", 0, "Mode is now off")),
     "use": Row(good=["use pcie8 --dry-run", "use pcie8 --reason why", "use base", "use pcie8 --user root --for 2h --dry-run",
                      "use pcie8 --user 0 --for 2h", "use pcie8 --for 1d", "use --reset --user root --dry-run",
                      "use --reset --user root", "use --reset --dry-run", "use --reset"],
-               bad=["use nothere", "use bad", "use bad --dry-run", "use bad --user root", "use nothere --for 1h --dry-run"],
+               refused=[Case("use base", "stranger"), "use nothere", "use bad", "use bad --dry-run", "use bad --user root", "use nothere --for 1h --dry-run"],
                wrong=["use", "use a b", "use a --reason", "use a --for 0", "use a --for soon", "use a --for 11000d",
                       "use a --user no-such-user", "use a --user 4294967295", "use a --unit v*", "use a --unit a --user root",
                       "use --reset a", "use --reset --for 1h", "use --user root"],
                dead=("use base", 3, NOT_RUNNING)),
     "set": Row(good=["set NCCL_DEBUG=INFO --user 0 --for 2h --dry-run", "set NCCL_DEBUG= --unit vllm --reason why",
                      "set A=1 B=2 --user root --for 90min"],
-               bad=["test_override.py::test_there_is_a_bound"],
+               refused=[Case("set A=1 --user root", "stranger")],
                wrong=["set", "set A=1", "set A --user root", "set RANK=1 --user root", "set A=1 A=2 --user root",
                       "set A=1 --user no-such-user", "set A=1 --user root --for 0", "set A=1 --user root --unit a"],
                dead=("set A=1 --user root", 3, NOT_RUNNING)),
     "rollback": Row(good=["rollback --dry-run", "rollback --reason why", "rollback"],
-                    bad=["test_verbs.py::test_nothing_to_roll_back_to"], wrong=["rollback extra"],
+                    refused=[Case("rollback", "forgot"), Case("rollback --dry-run", "forgot")], wrong=["rollback extra"],
                     dead=("rollback", 3, NOT_RUNNING)),
-    "history": Row(good=["history"], bad=["test_ctl.py::test_history_of_what_nobody_saw"], wrong=["history extra"],
+    "history": Row(good=["history"], bad=[Case("history", "forgot", 0)], wrong=["history extra"],
                    dead=("history", 3, NOT_RUNNING)),
-    "workers": Row(good=["workers", "workers --tree"], bad=["test_ctl.py::test_a_process_that_is_gone_is_not_listed"],
+    "workers": Row(good=["workers", "workers --tree"], bad=[Case("workers", "forgot", 0), Case("workers", "stranger", 0)],
                    wrong=["workers extra", "workers --dry-run"], dead=("workers", 0, "sleep")),
     # Status 0 only for a process that has all: $SLEEP was handed its variables.
-    "why": Row(good=["why $SLEEP", "why $SLEEP NCCL_DEBUG"], bad=["why 999999999", "why $SLEEP NCCL_NOT_THERE", "why 1"],
+    "why": Row(good=["why $SLEEP", "why $SLEEP NCCL_DEBUG"], bad=["why 1"], refused=["why 999999999", "why $SLEEP NCCL_NOT_THERE"],
                wrong=["why", "why x", "why 1 A B", "why 1 A=B"], dead=("why $SLEEP", 0, "OK: ")),
-    "release": Row(good=["release $SLEEP --dry-run", "release $SLEEP --reason why"], bad=["release nothere", "release nothere --dry-run"],
+    "release": Row(good=["release $SLEEP --dry-run", "release $SLEEP --reason why"], refused=["release nothere", "release nothere --dry-run"],
                    wrong=["release", "release a b"], dead=("release $SLEEP", 3, NOT_RUNNING)),
     # Options end at the command; a command's own status is tested in test_ctl.py.
     "exec": Row(good=["exec --dry-run true", "exec --dry-run -p pcie8 -- true", "exec --dry-run -p $DIGEST true"],
-                bad=["exec -p nothere true", "exec -p bad true"], wrong=["exec", "exec -p", "exec -p base", "exec --json true"],
+                refused=["exec -p nothere true", "exec -p bad true"], wrong=["exec", "exec -p", "exec -p base", "exec --json true"],
                 dead=("exec /bin/echo it runs", 0, "it runs")),
     "export": Row(good=["export --format sh", "export -p pcie8 --format=nccl-conf", "export -p $DIGEST --format json"],
-                  bad=["export -p nothere --format sh", "export -p bad --format sh"],
+                  refused=["export -p nothere --format sh", "export -p bad --format sh"],
                   wrong=["export", "export --format tcsh", "export extra --format sh"],
                   dead=("export -p pcie8 --format sh", 0, "export NCCL_PROTO='LL'")),
     "import": Row(good=["import $SLEEP", "import $DIR/config/cudaenv/profiles.d/../a.env --as x"],
-                  bad=["import 999999999", "import $DIR/nothere", "import $DIR", "import nothere.service"],
+                  refused=["import 999999999", "import $DIR/nothere", "import $DIR", "import nothere.service"],
                   wrong=["import", "import a b", "import $SLEEP --from nonsense", "import $SLEEP --as .x", "import a --reason x"],
                   dead=("import $DIR/config/cudaenv/a.env", 0, "NCCL_DEBUG = WARN")),
-    "doctor": Row(good=["doctor --root $DIR/image"], bad=["test_doctor.py::test_daemons_that_are_dead_or_frozen"],
+    "doctor": Row(good=["doctor --root $DIR/image"], bad=[Case("doctor", "forgot")],
                   wrong=["doctor extra", "doctor --root", "doctor --user --root /", "doctor --reason x"],
                   dead=("doctor", 1, NOT_RUNNING)),
     "python": Row(good=["python install --dry-run --python $VENV", "python install --python $VENV", "python status --python $VENV",
@@ -107,7 +126,7 @@ ROWS = {
                          "python install --python /nonexistent/python",
                          "python install --reason " + "x" * 1025, "python status --reason x"],
                   dead=("python remove --python $VENV", 0, "No hook")),
-    "help": Row(good=["help", "help status"], bad=["test_verbs.py::test_an_unknown_verb"], wrong=["help statsu", "help a b"],
+    "help": Row(good=["help", "help status"], refused=[Case("help statsu", status=2)], wrong=["help statsu", "help a b"],
                 dead=("help", 0, "Usage: cudaenvctl")),
 }
 
@@ -123,11 +142,13 @@ def test_the_table_is_whole():
     assert sorted(VERBS) == sorted(ROWS), "each verb of --help has a row in ROWS, see the head of this file"
     assert sorted(p.stem for p in SCHEMAS.glob("*.json")) == sorted(VERBS)
     for verb, row in ROWS.items():
-        assert row.good and row.bad and row.wrong and row.dead, verb
-        for line in row.bad:
-            if "::" in line:
-                file, _, name = line.partition("::")
-                assert f"\ndef {name}(" in (SRC / "tests/integration" / file).read_text(), line
+        assert row.good and (row.bad or row.refused) and row.wrong and row.dead, verb
+        lines = [*row.good, *row.wrong, row.dead[0], *(c.line for c in row.bad + row.refused)]
+        assert {line.split()[0] for line in lines} == {verb} and {c.where for c in row.bad + row.refused} <= set(PLACES)
+
+
+def test_the_shells_offer_the_same_verbs():
+    assert [line.split("\t")[0] for line in run("__complete", "").stdout.splitlines()] == VERBS
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -137,12 +158,6 @@ def test_schema(verb):
     assert schema["$schema"] == "http://json-schema.org/draft-07/schema#" and schema["additionalProperties"] is True
     for form in schema.get("oneOf", [schema]):
         assert form["required"] and set(form["required"]) <= form["properties"].keys()
-
-
-def fits(verb, text):
-    document = json.loads(text)
-    jsonschema.Draft7Validator(json.loads((SCHEMAS / f"{verb}.json").read_text())).validate(document)
-    return document
 
 
 def usage(done):
@@ -217,11 +232,11 @@ class Running:
         self.node.ctl("use", "base")
         self.node.ctl("on")
 
-    def __call__(self, line, *more):
+    def __call__(self, line, *more, **how):
         words = line.replace("$SLEEP", str(self.sleep.pid)).replace("$DIR", str(self.node.root)) \
             .replace("$VENV", str(self.venv / "bin/python")).replace("$DIGEST", self.digest).split()
         # Before the arguments: a verb that runs a command takes none after it.
-        return self.node.ctl(words[0], *more, *words[1:], ok=None)
+        return subprocess.run([CTL, words[0], *more, *words[1:]], env=self.node.environ(), capture_output=True, text=True, timeout=60, **how)
 
     def close(self):
         self.sleep.kill()
@@ -241,7 +256,6 @@ def running():
 def test_good(running, verb):
     running.reset()
     for line in ROWS[verb].good:
-        assert line.split()[0] == verb
         plain = running(line)
         assert plain.returncode == 0 and plain.stdout + plain.stderr, (line, plain)
         if "--dry-run" not in line:
@@ -251,26 +265,45 @@ def test_good(running, verb):
         fits(verb, document.stdout)
 
 
+@pytest.fixture(scope="module")
+def forgot():
+    n = Node(tempfile.mkdtemp(prefix="cudaenv-"))
+    n.start()
+    n.ctl("on")
+    n.stop(signal.SIGKILL)
+    shutil.rmtree(n.state)
+    yield n.start()
+    n.stop()
+    shutil.rmtree(n.root, ignore_errors=True)
+
+
+def bad_news(running, forgot, case, *more):
+    if case.where == "forgot":
+        return forgot.ctl(*case.line.split(), *more, ok=None)
+    if case.where == "stranger" and os.geteuid() != 0:
+        pytest.skip("only root can be somebody else")
+    return running(case.line, *more, **{"user": 65534, "group": 65534, "extra_groups": []} if case.where == "stranger" else {})
+
+
 @pytest.mark.parametrize("verb", VERBS)
-def test_bad_news(running, verb):
+def test_bad_news(running, forgot, verb):
     running.reset()
-    for line in ROWS[verb].bad:
-        if "::" in line:
-            continue
-        plain = running(line)
-        assert plain.returncode == 1 and plain.stdout + plain.stderr, (line, plain)
-        document = running(line, *([] if verb == "exec" else ["--json"]))
-        assert document.returncode == 1, (line, document)
-        if document.stdout:
-            fits(verb, document.stdout)
-        else:
-            assert document.stderr.startswith("cudaenvctl: ") and document.stderr.count("\n") == 1
+    for case in ROWS[verb].bad:
+        plain = bad_news(running, forgot, case)
+        assert plain.returncode == case.status and plain.stdout + plain.stderr, (case, plain)
+        document = bad_news(running, forgot, case, "--json")
+        assert document.returncode == case.status, (case, document)
+        fits(verb, document.stdout)
+    for case in ROWS[verb].refused:
+        for more in [[], [] if verb == "exec" else ["--json"]]:  # exec: its --json is of --dry-run alone
+            done = bad_news(running, forgot, case, *more)
+            assert done.returncode == case.status and done.stdout == "", (case, done)
+            assert done.stderr.startswith("cudaenvctl: ") and done.stderr.count("\n") == 1, (case, done)
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_wrong_usage(running, verb):
     for line in [*ROWS[verb].wrong, f"{verb} --nonsense", f"{verb} -%"]:
-        assert line.split()[0] == verb
         usage(running(line))
         if verb != "exec":
             usage(running(line, "--json"))
@@ -292,12 +325,13 @@ def test_dead_daemon(dead, verb):
     # off works there too: each verb finds the mode as it was.
     (dead.node.run / "assign").unlink()
     (dead.node.run / "assign").write_text(dead.assign)
-    assert line.split()[0] == verb and status in (0, 1, 3)
+    assert status in (0, 1, 3)
     done = dead(line)
     assert done.returncode == status and text in done.stdout + done.stderr, (done.returncode, done.stdout, done.stderr)
     if status == 3:
         assert done.stdout == "" and done.stderr.count("\n") == 1
-        assert dead(line, "--json").stdout == ""
+        done = dead(line, "--json")
+        assert (done.returncode, done.stdout) == (3, "")
     elif verb != "exec":
         done = dead(line, "--json")
         assert done.returncode == status
@@ -358,13 +392,6 @@ def test_what_was_published_last(dead):
     for line in "show bad", "show nothere", f"show {dead.digest}":
         done = dead(line)
         assert done.returncode == 1 and done.stdout == "" and done.stderr.count("\n") == 1, done.stderr
-
-
-def test_nothing_to_roll_back_to(node):
-    node.start()
-    for arguments in ["rollback"], ["rollback", "--dry-run"], ["rollback", "--json"]:
-        done = node.ctl(*arguments, ok=1)
-        assert done.stdout == "" and done.stderr.startswith("cudaenvctl: ") and done.stderr.count("\n") == 1
 
 
 def test_exec_says_what_a_command_would_get(running):

@@ -11,9 +11,9 @@ import tempfile
 
 import pytest
 from conftest import CTL, SRC, Node, wait_until
+from schemas import fits
 from test_ctl import LIBRARY, program
 
-jsonschema = pytest.importorskip("jsonschema")
 USER, OTHER = 12345, 54321
 PCIE8 = (SRC / "tests/data/profiles/pcie8.ini").read_text()
 CONF = """
@@ -44,14 +44,9 @@ def shared():
     shutil.rmtree(n.root, ignore_errors=True)
 
 
-def schema(verb, document):
-    jsonschema.Draft7Validator(json.loads((SRC / f"tests/schemas/{verb}.json").read_text())).validate(document)
-    return document
-
-
 def why(node, *arguments, ok=None, **more):
     done = node.ctl("why", *arguments, "--json", ok=ok, **more)
-    return schema("why", json.loads(done.stdout)), done.returncode
+    return fits("why", done.stdout), done.returncode
 
 
 def reported(node, pid):
@@ -148,7 +143,7 @@ def test_in_a_container(shared):
     p = subprocess.Popen(shared.new_job(["unshare", "-pfm", "--mount-proc", "/bin/sh", "-c", inside, shared.root / "inside"]),
                          stdout=subprocess.PIPE, text=True, env=shared.environ(), start_new_session=True)
     try:
-        document = schema("why", json.loads("".join(iter(p.stdout.readline, "\n"))))
+        document = fits("why", "".join(iter(p.stdout.readline, "\n")))
         assert document["ok"] and document["pid"] < 100 and document["exec_block"] == "read"
         pid = [w["pid"] for w in shared.json("workers")["processes"] if w["exe"].endswith("sleep") and w["job"] == document["job"]]
         other, status = why(shared, pid[0])
@@ -260,7 +255,7 @@ def test_another_users_process(shared):
             assert done.returncode == 1 and done.stdout == "" and "of another user" in done.stderr, done.stderr
         for uid in 0, USER:
             done = ask(uid, "why", pid, "--json")
-            document = schema("why", json.loads(done.stdout))
+            document = fits("why", done.stdout)
             assert done.returncode == 0 and document["uid"] == USER and variable(document, "NCCL_PROTO")["exec_block"] == "LL"
             assert variable(document, "NCCL_PROTO")["file"] == str(shared.profiles / "pcie8.ini")
             assert json.loads(ask(uid, "list", "--why", "--pid", pid, "--json").stdout)["decides"]["profile"] == "pcie8"
@@ -474,7 +469,7 @@ def test_what_was_set_for_a_user(two):
 
 
 def rules(node, *arguments, ok=0):
-    return schema("list", json.loads(node.ctl("list", "--why", *arguments, "--json", ok=ok).stdout))
+    return node.json("list", "--why", *arguments, ok=ok)
 
 
 def answers(document):
