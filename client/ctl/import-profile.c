@@ -271,11 +271,59 @@ static void put_place(struct making *m, const char *file, unsigned line)
 		put(m, ":%u", line);
 }
 
+static const char *section_of(const struct import_chosen *c)
+{
+	if (c->group)
+		return streq(c->group, PROFILE_TOOLKIT_GROUP) ? "toolkit" : "together " NCCL_GROUP;
+	return c->rule == SNAPSHOT_FORCE ? "env.force" : "env";
+}
+
+/* Which sections have those that the source sets in this way: "WORD has become [x] and [y]". False:
+ * there are none. */
+static bool put_sections(struct making *m, const char *word, enum import_state state)
+{
+	const char *shown[3] = {NULL}; /* more than there are for one state */
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->p.n_chosen; i++) {
+		const struct import_chosen *c = &m->p.chosen[i];
+		const char *section = section_of(c);
+		bool known = c->item->state != state;
+
+		for (size_t j = 0; j < n; j++)
+			known = known || streq(shown[j], section);
+		if (known || n == ARRAY_SIZE(shown))
+			continue;
+		shown[n++] = section;
+	}
+	for (size_t i = 0; i < n; i++)
+		put(m, "%s%s[%s]", i == 0 ? word : "",
+		    i == 0      ? " has become "
+		    : i + 1 < n ? ", "
+				: " and ",
+		    shown[i]);
+	return n > 0;
+}
+
+/* What the ways to set a variable in a program have become, of those that are in it. */
+static void put_python_rules(struct making *m)
+{
+	bool defaults, forces;
+
+	if (m->p.n_chosen == 0)
+		return;
+	put(m, "# ");
+	defaults = put_sections(m, "setdefault", IMPORT_DEFAULT);
+	forces = put_sections(m, defaults ? ", an assignment" : "An assignment", IMPORT_FORCE);
+	put(m, "%s\n",
+	    forces     ? ": it replaces what a process has."
+	    : defaults ? ": what a process has stays."
+		       : "What is removed has become [env.unset].");
+}
+
 static void put_head(struct making *m)
 {
 	static const char *const rules[] = {
-		[IMPORT_PYTHON] = ("setdefault has become [env], an assignment [env.force]: it "
-				   "replaces what a process has."),
 		[IMPORT_NCCL_CONF] = "A process's own value wins, as with the file.",
 		[IMPORT_UNIT] = "A process's own value wins; a job of the unit has none before.",
 		[IMPORT_SHELL] = "A process's own value wins, as one that is exported later does.",
@@ -291,7 +339,10 @@ static void put_head(struct making *m)
 	put(m,
 	    "# Save it as %s.ini in profiles.d, then: cudaenvctl check %s && cudaenvctl use %s\n",
 	    m->options->name, m->options->name, m->options->name);
-	put(m, "# %s\n", rules[m->options->kind]);
+	if (m->options->kind == IMPORT_PYTHON)
+		put_python_rules(m);
+	else
+		put(m, "# %s\n", rules[m->options->kind]);
 	if (m->options->process && own) {
 		put(m, "# What cudaenv's profile ");
 		put_escaped(m, own->value);

@@ -122,14 +122,14 @@ static void take_escape(struct decoding *d)
 	}
 }
 
-/* The text between the quotes. An escape is never longer than what it stands for, so SIZE is
- * enough. 0 or -ENOMEM. */
-static int decode(const struct python_reading *rd, struct python_token *t, const char *text,
-		  size_t size, bool raw)
+/* An escape is never longer than what it stands for, so SIZE is enough. */
+int python_decode(const char *text, size_t size, bool raw, bool not_utf8, char **ret,
+		  const char **ret_why)
 {
 	_cleanup_(freep) char *value = malloc(size + 1);
 	struct decoding d = {.s = text, .end = text + size, .out = value};
 
+	*ret = NULL;
 	if (!value)
 		return -ENOMEM;
 	while (d.s < d.end && !d.why) {
@@ -144,16 +144,16 @@ static int decode(const struct python_reading *rd, struct python_token *t, const
 				d.s++;
 			c = '\n';
 		}
-		if ((unsigned char)c >= 0x80 && rd->not_utf8)
+		if ((unsigned char)c >= 0x80 && not_utf8)
 			d.why = "the source's coding is not UTF-8";
 		*d.out++ = c;
 	}
 	if (d.why) {
-		t->why = d.why;
+		*ret_why = d.why;
 		return 0;
 	}
 	*d.out = '\0';
-	t->value = TAKE_PTR(value);
+	*ret = TAKE_PTR(value);
 	return 0;
 }
 
@@ -204,13 +204,21 @@ static int take_string(struct python_reading *rd, size_t n, struct python_token 
 	rd->at = end;
 	if (has_letter(prefix, n, 'b'))
 		t->why = "it is a string of bytes";
-	else if (has_letter(prefix, n, 'f') || has_letter(prefix, n, 't'))
-		t->why = "it is computed (an f-string)";
 	else if (memchr(rd->bytes + from, '\0', end - from))
 		t->why = "there is a NUL in it";
-	else
-		r = decode(rd, t, rd->bytes + from + quotes, end - from - 2 * quotes,
-			   has_letter(prefix, n, 'r'));
+	else if (has_letter(prefix, n, 't'))
+		t->why = "it is a template";
+	else if (has_letter(prefix, n, 'f')) {
+		t->why = "it is computed (an f-string)";
+		t->format = true;
+		t->raw = has_letter(prefix, n, 'r');
+		t->not_utf8 = rd->not_utf8;
+		t->inside = n + quotes;
+		t->outside = quotes;
+	} else {
+		r = python_decode(rd->bytes + from + quotes, end - from - 2 * quotes,
+				  has_letter(prefix, n, 'r'), rd->not_utf8, &t->value, &t->why);
+	}
 	return r;
 }
 

@@ -19,6 +19,9 @@ struct python_token {
 	char *value;     /* of a string that is a literal, without NUL */
 	const char *why; /* of another string: why it is none; static */
 	size_t match;    /* of an opening bracket: the token that closes it */
+	/* Of an f-string, with this many bytes before and behind what is inside of its quotes: */
+	bool format, raw, not_utf8;
+	unsigned char inside, outside;
 };
 
 struct python_line {
@@ -42,5 +45,9 @@ struct python_reading {
 /* The next logical line that has tokens, into RET (which is used again). 1, 0: the end, -ENOMEM,
  * -EBADMSG. */
 int python_next(struct python_reading *rd, struct python_line *ret);
+/* The text between two quotes. *RET is NULL where *RET_WHY says why it cannot be told. 0 or -ENOMEM.
+ */
+int python_decode(const char *text, size_t size, bool raw, bool not_utf8, char **ret,
+		  const char **ret_why);
 void python_line_clear(struct python_line *l);
 void python_line_done(struct python_line *l);

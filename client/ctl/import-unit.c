@@ -216,7 +216,9 @@ static int read_file_name(struct import *im, unsigned line, const char *value)
 	if (path[0] == '/' && !strpbrk(path, "%*?[") && import_refer(im, path) < 0)
 		return -ENOMEM;
 	return import_note(im, line, NULL,
-			   "EnvironmentFile= is not followed: import that file with --from env");
+			   "EnvironmentFile= is not followed, and what it sets goes before "
+			   "Environment=: cudaenvctl import --from env %s",
+			   path);
 }
 
 static int read_key(struct import *im, unsigned line, const char *key, const char *value)

@@ -16,10 +16,12 @@
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/slurp.h"
 #include "client/ctl/table.h"
+#include "client/ctl/text.h"
 #include "client/ctl/unitfiles.h"
 #include "common/util.h"
 
-#define STDIN_NAME "<stdin>"
+#define STDIN_NAME     "<stdin>"
+#define LEFT_OUT_SHOWN 20
 
 static const char *arg_as, *arg_from, *arg_output;
 
@@ -293,6 +295,30 @@ static int write_output(const char *text)
 	return ctl_error(CTL_FAILED, "cannot write %s: %s", arg_output, strerror(error));
 }
 
+/* With -o the comments are in a file that nobody has opened yet. REST: a file that has them all, or
+ * NULL. */
+static void print_left_out(const struct job *job, const char *rest)
+{
+	const struct import *im = &job->im;
+	size_t n = im->n_notes < LEFT_OUT_SHOWN ? im->n_notes : LEFT_OUT_SHOWN,
+	       more = im->n_notes - n + im->more_notes;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct import_note *note = &im->notes[i];
+		_cleanup_(freep) char *file = text_escape(note->file, strlen(note->file)),
+				      *reason = text_escape(note->reason, strlen(note->reason));
+
+		fputs(file ? file : "?", stderr);
+		if (note->line > 0)
+			fprintf(stderr, ":%u", note->line);
+		fprintf(stderr, ": %s%s%s\n", note->name ? note->name : "", note->name ? ": " : "",
+			reason ? reason : "?");
+	}
+	if (more > 0)
+		ctl_note("%zu more %s left out%s%s", more, more == 1 ? "was" : "were",
+			 rest ? ": see the comments at the end of " : "", rest ? rest : "");
+}
+
 static int answer(struct job *job)
 {
 	size_t n = job->profile.n_chosen, left = job->im.n_notes + job->im.more_notes;
@@ -304,14 +330,18 @@ static int answer(struct job *job)
 		print_json(job);
 	else if (!arg_output)
 		fputs(job->profile.text, stdout);
+	if (n == 0 && arg_output && !job->ctl->json)
+		print_left_out(job, NULL);
 	if (n == 0)
-		return ctl_error(CTL_BAD_NEWS, "nothing in %s can be imported%s",
-				 job->options.source,
-				 left > 0 && !job->ctl->json ? ": the comments say why" : "");
+		return ctl_error(
+			CTL_BAD_NEWS, "nothing in %s can be imported%s", job->options.source,
+			left > 0 && !job->ctl->json && !arg_output ? ": the comments say why" : "");
 	if (arg_output && !job->ctl->json) {
 		printf("%zu variable%s written to ", n, n == 1 ? "" : "s");
 		print_escaped(arg_output);
 		printf(", %zu remark%s in its comments.\n", left, left == 1 ? "" : "s");
+		fflush(stdout);
+		print_left_out(job, arg_output);
 	}
 	return CTL_GOOD;
 }
@@ -370,7 +400,7 @@ const struct verb verb_import = {
 	.arguments = "PID|FILE|-",
 	.summary = "A profile from what a process or another file sets.",
 	.help = "PID: what a process was started with, its CUDA and NCCL variables.\n"
-		"FILE: a sitecustomize.py (setdefault, assignments, update with literals), an\n"
+		"FILE: a sitecustomize.py (setdefault, assignments, update of constants), an\n"
 		"nccl.conf, a unit or drop-in, a shell file, an environment file; NAME.service:\n"
 		"that unit with its drop-ins; - standard input. Its kind is told by its name and\n"
 		"content, or by --from. Nothing is run or expanded, and nothing is installed:\n"

@@ -30,8 +30,14 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/import-list.c \
 	client/ctl/import-nccl-conf.c \
 	client/ctl/import-profile.c client/ctl/import-profile.h \
+	client/ctl/import-python-elements.c \
+	client/ctl/import-python-env.c \
 	client/ctl/import-python-expr.c client/ctl/import-python-internal.h \
 	client/ctl/import-python-lex.c client/ctl/import-python-lex.h \
+	client/ctl/import-python-format.c \
+	client/ctl/import-python-names.c \
+	client/ctl/import-python-run.c \
+	client/ctl/import-python-value.c \
 	client/ctl/import-python.c \
 	client/ctl/import-shell-word.c client/ctl/import-shell-word.h \
 	client/ctl/import-shell.c \
@@ -119,7 +125,8 @@ tests_fuzz_fuzz_ctl_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
 tests_fuzz_fuzz_ctl_LDADD = client/ctl/libctl.la $(LIB_FUZZING_ENGINE)
 
 IMPORT_TESTS = tests/unit/test-import tests/unit/test-import-profile \
-	tests/unit/test-import-python tests/unit/test-unitfiles
+	tests/unit/test-import-python tests/unit/test-import-python-names \
+	tests/unit/test-unitfiles
 check_PROGRAMS += $(IMPORT_TESTS)
 TESTS += $(IMPORT_TESTS)
 tests_unit_test_import_SOURCES = tests/unit/test-import.c tests/unit/import-show.h tests/unit/test.h
@@ -128,6 +135,9 @@ tests_unit_test_import_profile_SOURCES = tests/unit/test-import-profile.c tests/
 tests_unit_test_import_profile_LDADD = client/ctl/libctl.la
 tests_unit_test_import_python_SOURCES = tests/unit/test-import-python.c tests/unit/import-show.h tests/unit/test.h
 tests_unit_test_import_python_LDADD = client/ctl/libctl.la
+tests_unit_test_import_python_names_SOURCES = tests/unit/test-import-python-names.c tests/unit/import-show.h \
+	tests/unit/test.h
+tests_unit_test_import_python_names_LDADD = client/ctl/libctl.la
 tests_unit_test_unitfiles_SOURCES = tests/unit/test-unitfiles.c tests/unit/temp.h tests/unit/test.h
 tests_unit_test_unitfiles_LDADD = client/ctl/libctl.la
 

@@ -149,18 +149,44 @@ os.environ["R"], x = "s", "t"
 '''
 
 
-def test_what_is_no_literal_is_left_out(write):
+def test_what_is_no_constant_is_left_out(write):
     source = write("sitecustomize.py", FORMS)
     d = document(source)
-    assert values(d) == {"E": "good"}
+    base = "/usr/local/cuda-13.0"
+    assert values(d) == {"A": f"{base}/bin", "B": base, "C": "16", "E": "good", "F": base, "G": "h", "L": "n", "M": "n"}
+    real = run_python(source)
+    assert all(real[name.encode()] == value.encode() for name, value in values(d).items())
     why = {n["name"] or n["line"]: n["reason"] for n in d["left_out"]}
-    for name in "ABCDFHJOPQR":
+    for name in "DHJOPQR":
         assert name in why, name
-    assert "f-string" in why["B"] and "condition (if, line 9)" in why["H"] and "function" in why["J"] and "several lines" in why["O"]
+    assert "environment" in why["D"] and "condition (if, line 9)" in why["H"]
+    assert "function" in why["J"] and "several lines" in why["O"]
     assert "secret" in why["HF_TOKEN"] and "scheduler" in why["CUDA_VISIBLE_DEVICES"]
     assert "hunter2" not in json.dumps(d)
     for n in d["left_out"]:
         assert n["file"] == str(source) and f"{source}:{n['line']}: " in d["text"]
+
+
+def test_left_out_lines_are_told_where_the_profile_goes_to_a_file(write, tmp_path):
+    source = write("sitecustomize.py", FORMS)
+    done = ctl("import", source, "-o", tmp_path / "a.ini")
+    assert f"{source}:10: H: it depends on a condition (if, line 9)\n" in done.stderr and "hunter2" not in done.stderr
+    assert done.stderr.count("\n") == len(document(source)["left_out"]) and f"{done.stderr.count(chr(10))} remarks" in done.stdout
+    many = write("many.py", "import os\nos.environ['A'] = 'b'\n" + "".join(f"os.environ['B{i}'] = x\n" for i in range(30)))
+    done = ctl("import", many, "-o", tmp_path / "b.ini")
+    assert len(done.stderr.splitlines()) == 21
+    assert done.stderr.endswith(f"10 more were left out: see the comments at the end of {tmp_path}/b.ini\n")
+    none = write("none.py", "import os\nos.environ['A'] = x\n")
+    assert f"{none}:2: A: x is not bound in this file\n" in ctl("import", none, "-o", tmp_path / "c.ini", ok=1).stderr
+
+
+def test_the_head_is_true_of_the_file(write):
+    head = lambda text: ctl("import", write("sitecustomize.py", "import os\n" + text)).stdout.splitlines()[2]
+    two = "os.environ.setdefault('NCCL_ALGO', 'Ring')\nos.environ.setdefault('NCCL_PROTO', 'LL')\n"
+    assert head(two) == "# setdefault has become [together nccl]: what a process has stays."
+    assert head(two + "os.environ.setdefault('A', 'b')\nos.environ['C'] = 'd'\n") == (
+        "# setdefault has become [together nccl] and [env], an assignment has become [env.force]: it replaces what a process has.")
+    assert head("os.environ['C'] = 'd'\n") == "# An assignment has become [env.force]: it replaces what a process has."
 
 
 # --- shells

@@ -29,13 +29,12 @@ TEST(update)
 	check_streq(py("os.environ.update(dict(A='b'))"), "1 force A=b\n");
 	check_streq(py("os.environ |= {'A': 'b'}"), "1 force A=b\n");
 	check_streq(py("os.environ.update({'A': f(1), **more, 'B': '1'})"),
-		    "1 unknown A=\n1 force B=1\n1? A: it is not a literal\n"
+		    "1 unknown A=\n1 force B=1\n1? A: it is computed (f)\n"
 		    "1? -: an entry of the dictionary is not NAME: VALUE\n");
 	check_streq(py("os.environ.update(settings)"),
-		    "1? -: what it is updated with is not a literal\n");
+		    "1? -: what it is updated with: settings is not bound in this file\n");
 	check_streq(py("os.environ.update({k: v for k, v in x})"),
-		    "1? -: the name of a variable: it is not a literal\n"
-		    "1? -: an entry of the dictionary is not NAME: VALUE\n");
+		    "1? -: what it is updated with: it is computed (a comprehension)\n");
 }
 
 TEST(names_of_os)
@@ -69,17 +68,18 @@ TEST(strings)
 
 TEST(no_literals)
 {
-	check_streq(py("os.environ['A'] = f'b'"),
+	check_streq(py("os.environ['A'] = f'{b!r}'"),
 		    "1 unknown A=\n1? A: it is computed (an f-string)\n");
 	check_streq(py("os.environ['A'] = b'b'"), "1 unknown A=\n1? A: it is a string of bytes\n");
-	check_streq(py("os.environ['A'] = 'b' + c"), "1 unknown A=\n1? A: it is not a literal\n");
+	check_streq(py("os.environ['A'] = 'b' + c"),
+		    "1 unknown A=\n1? A: c is not bound in this file\n");
 	check_streq(py("os.environ['A'] = '\\N{BULLET}'"),
 		    "1 unknown A=\n1? A: it has a character by its name (\\N)\n");
 	check_streq(py("os.environ['A'] = 'b\\0'"), "1 unknown A=\n1? A: there is a NUL in it\n");
 	check_streq(py("os.environ['A'] = '\\x4'"),
 		    "1 unknown A=\n1? A: an escape in it is not one of Python's\n");
 	check_streq(py("os.environ[name] = 'b'"),
-		    "1? -: the name of a variable: it is not a literal\n");
+		    "1? -: the name of a variable: name is not bound in this file\n");
 	check_streq(py("os.environ['A b'] = 'b'"),
 		    "1? -: its name is not one that a profile may have\n");
 	check_streq(py("os.environ.setdefault('A')"), "1? -: a call that is not NAME, VALUE\n");
@@ -129,7 +129,7 @@ TEST(blocks)
 		    "2 unknown A=\n5 force C=d\n2? A: it stands in a function or class (def, line "
 		    "1)\n");
 	check_streq(py("for k, v in x:\n  os.environ[k] = v\n"),
-		    "2? -: the name of a variable: it is not a literal\n");
+		    "2? -: the name of a variable: k is not bound to a constant (line 1)\n");
 	check_streq(
 		py("if os.environ.setdefault('A', 'b'): pass"),
 		"1 unknown A=\n1? A: the environment is changed in a way that is not read here\n");
@@ -142,9 +142,9 @@ TEST(order)
 	check_streq(py("os.environ.setdefault('A', 'b')\nos.environ.setdefault('A', 'c')\n"),
 		    "1 default A=b\n2? A: F:1 says something else before, which counts\n");
 	check_streq(py("os.environ.setdefault('A', x)\nos.environ.setdefault('A', 'c')\n"),
-		    "1 unknown A=\n1? A: it is not a literal\n");
+		    "1 unknown A=\n1? A: x is not bound in this file\n");
 	check_streq(py("os.environ['A'] = 'b'\nos.environ['A'] = x\n"),
-		    "2 unknown A=\n2? A: it is not a literal\n"
+		    "2 unknown A=\n2? A: x is not bound in this file\n"
 		    "1? A: F:2 says something else later, which counts\n");
 	check_streq(py("os.environ.pop('A')\nos.environ.setdefault('A', 'c')\n"), "2 force A=c\n");
 }
@@ -178,9 +178,29 @@ TEST(pth)
 TEST(hostile)
 {
 	enum { SIZE = 512 * 1024 };
-	static const char *const units[] = {"(",     "os.environ[", "os.environ['A']=", "'a' ",
-					    "{'A':", "if x:\n ",    "os.environ.pop ",  "not ",
-					    "\\\n"};
+	static const char *const units[] = {"(",
+					    "os.environ[",
+					    "os.environ['A']=",
+					    "'a' ",
+					    "{'A':",
+					    "if x:\n ",
+					    "os.environ.pop ",
+					    "not ",
+					    "\\\n",
+					    "X=",
+					    "for a in 'b':\n ",
+					    "def f():\n ",
+					    "(1+",
+					    "f'{a}' ",
+					    "-",
+					    "{**",
+					    "x.y;",
+					    "f();",
+					    "1**",
+					    "import a\n",
+					    "X=X+X\n",
+					    "os.environ.update({'A':'b'})\n",
+					    "if x: X=[(\"a\",1)]\n"};
 	static char text[SIZE];
 
 	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {

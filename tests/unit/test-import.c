@@ -90,7 +90,9 @@ TEST(unit_others)
 		"2 unset A=\n4 unknown P=\n2? B: UnsetEnvironment= removes it if it has one value\n"
 		"3? A: UnsetEnvironment= removes it at last\n"
 		"4? P: PassEnvironment= takes it from the service manager\n"
-		"5? -: EnvironmentFile= is not followed: import that file with --from env\n");
+		"5? -: EnvironmentFile= is not followed, and what it sets goes before "
+		"Environment=: "
+		"cudaenvctl import --from env /etc/x\n");
 	check_streq(unit("[Manager]\nDefaultEnvironment=A=b\n"), "2 default A=b\n");
 	check_streq(unit("[Service\n"), "1? -: the section line is broken\nbroken\n");
 	check_streq(unit("Environment=A=b\n[Unit]\nEnvironment=A=b\n"), "");
