@@ -93,6 +93,27 @@ check_verbs() {
 	same "common options of cudaenvctl.1" "$common" "$(section cudaenvctl.1 OPTIONS | tags | options)"
 }
 
+# Every --help ends with examples; the page has them all, and no other.
+check_examples() {
+	for verb in $verbs; do
+		"$ctl" "$verb" --help | sed -n '/^Examples:/,$s/^  //p' >"$dir/examples.$verb"
+		[ -s "$dir/examples.$verb" ] || fail "cudaenvctl $verb --help has no example"
+		wrong=$(grep -v "cudaenvctl $verb" "$dir/examples.$verb" || true)
+		[ -z "$wrong" ] || fail "cudaenvctl $verb --help: $wrong is no example of it"
+	done
+	same "examples of cudaenvctl.1" "$(cat "$dir"/examples.* | sort)" "$(example cudaenvctl.1 | sort)"
+}
+
+# The columns of tables, which have no header in a pipe: NAME, NAME, NAME in the order of the code.
+check_columns() {
+	code=$(cat "$SRCDIR"/client/ctl/*.c | tr -s '\n\t ' ' ' |
+		grep -oE '\{ ?("[A-Z][A-Z a-z-]*", ?){3,}(NULL ?)?\}|\{("[A-Z]+", ?){2,}"[A-Z]+"\}' |
+		sed -E 's/^\{ ?"//; s/", ?"/, /g; s/"[^"]*$//' | sort -u)
+	[ "$(echo "$code" | wc -l)" -gt 10 ] || fail "no tables in client/ctl"
+	same "columns in cudaenvctl.1" "$code" "$(section cudaenvctl.1 COMMANDS | tr '\n' ' ' |
+		grep -oE '[A-Z]{2,}(, [A-Z]{2,}( [A-Z]{2,})*( --[a-z]+)?){2,}' | sort -u)"
+}
+
 check_daemons() {
 	for program in cudaenvd daemon/broker/cudaenv-broker; do
 		page=${program##*/}.8
@@ -203,6 +224,8 @@ check_format() {
 }
 
 check_verbs
+check_examples
+check_columns
 check_daemons
 check_mentions
 check_config

@@ -211,6 +211,7 @@ const struct verb verb_check = {
 		"does nothing to check; warnings alone 0.\n"
 		"--expect is for readiness scripts: one line, status 0 or 1, and no file is "
 		"checked.",
+	.flags = VERB_FILES | VERB_BROKEN,
 	.max_arguments = -1,
 	.options = options,
 	.run = run_check,

@@ -75,33 +75,66 @@ static void put_options(const struct line *l)
 	}
 }
 
-/* Files that are profiles, and published ones whose file is gone. */
+static bool is_published(struct json_object *published, const char *name)
+{
+	for (size_t i = 0; published && i < json_object_array_length(published); i++) {
+		const char *s = json_string(json_object_array_get_idx(published, i), "name");
+
+		if (s && streq(s, name))
+			return true;
+	}
+	return false;
+}
+
+/* Those whose file has errors for verbs that speak of errors, and for those that go by what is
+ * published where a version of it is. */
+static void put_files(const struct line *l, const char *prefix, const struct profile_set *set,
+		      struct json_object *published)
+{
+	unsigned flags = l->verb ? l->verb->flags : 0;
+
+	for (size_t i = 0; i < set->n_profiles; i++) {
+		const struct profile *p = set->profiles[i];
+
+		if (p->valid || flags & VERB_BROKEN ||
+		    (!(flags & VERB_FILES) && is_published(published, p->name)))
+			put_word(l, prefix, p->name, p->valid ? p->description : "has errors");
+	}
+}
+
+static void put_gone(const struct line *l, const char *prefix, const struct profile_set *set,
+		     struct json_object *published)
+{
+	if (l->verb && l->verb->flags & VERB_FILES)
+		return;
+	for (size_t i = 0; published && i < json_object_array_length(published); i++) {
+		const char *name = json_string(json_object_array_get_idx(published, i), "name");
+
+		if (name && snapshot_label_valid(name, strlen(name)) &&
+		    !profile_set_find(set, name))
+			put_word(l, prefix, name, "its file is gone");
+	}
+}
+
+/* Files that are profiles, and published ones whose file is gone, as far as the verb can use them.
+ */
 static void put_profiles(const struct line *l, const char *prefix)
 {
 	_cleanup_(profile_set_done) struct profile_set set = {0};
 	_cleanup_(published_done) struct published p = PUBLISHED_NULL;
 	struct ctl *ctl = l->ctl;
 	const struct paths *paths = &ctl->paths;
-	struct json_object *published;
+	struct json_object *published = NULL;
 
 	/* Not ctl_paths(), which complains. */
 	if (!ctl->have_paths && paths_find(ctl->user, &ctl->paths) < 0)
 		return;
 	ctl->have_paths = true;
 	(void)profile_set_load((const char *const *)paths->profiles, NULL, &set);
-	for (size_t i = 0; i < set.n_profiles; i++)
-		put_word(l, prefix, set.profiles[i]->name,
-			 set.profiles[i]->valid ? set.profiles[i]->description : "has errors");
-	if (published_open(paths->runtime, &p) < 0)
-		return;
-	published = json_array(p.status, "profiles");
-	for (size_t i = 0; published && i < json_object_array_length(published); i++) {
-		const char *name = json_string(json_object_array_get_idx(published, i), "name");
-
-		if (name && snapshot_label_valid(name, strlen(name)) &&
-		    !profile_set_find(&set, name))
-			put_word(l, prefix, name, "its file is gone");
-	}
+	if (published_open(paths->runtime, &p) == 0)
+		published = json_array(p.status, "profiles");
+	put_files(l, prefix, &set, published);
+	put_gone(l, prefix, &set, published);
 }
 
 /* Jobs by their names, or their processes by number. */

@@ -11,6 +11,7 @@
 #include <locale.h>
 #include <stdarg.h>
 
+#include "client/ctl/examples.h"
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/text.h"
 #include "common/near.h"
@@ -138,6 +139,16 @@ static void help_options(struct ctl *ctl, const struct verb *verb)
 	}
 }
 
+static void help_examples(const struct verb *verb)
+{
+	const char *example = ctl_example(verb->name, 0);
+
+	if (example)
+		printf("\nExamples:\n");
+	for (size_t i = 1; example; example = ctl_example(verb->name, i++))
+		printf("  %s\n", example);
+}
+
 static int help_verb(struct ctl *ctl, const struct verb *verb)
 {
 	printf("Usage: cudaenvctl %s [OPTION...]%s%s\n\n%s\n", verb->name,
@@ -148,6 +159,7 @@ static int help_verb(struct ctl *ctl, const struct verb *verb)
 	help_options(ctl, verb);
 	printf("\nExit status: 0 good, 1 the answer is bad news, 2 wrong usage, 3 the system "
 	       "failed.\n");
+	help_examples(verb);
 	return ctl_finish(CTL_GOOD);
 }
 
@@ -202,6 +214,16 @@ static struct json_object *option_json(const struct ctl_option *option)
 	return o;
 }
 
+static struct json_object *examples_json(const struct verb *verb)
+{
+	struct json_object *list = json_object_new_array();
+	const char *example;
+
+	for (size_t i = 0; (example = ctl_example(verb->name, i)); i++)
+		json_object_array_add(list, json_text(example));
+	return list;
+}
+
 /* VERB NULL: what stands before any verb. */
 static struct json_object *verb_json(struct ctl *ctl, const struct verb *verb)
 {
@@ -214,6 +236,7 @@ static struct json_object *verb_json(struct ctl *ctl, const struct verb *verb)
 		json_object_object_add(o, "arguments", json_text(verb->arguments));
 		json_object_object_add(o, "summary", json_text(verb->summary));
 		json_object_object_add(o, "help", json_text(verb->help));
+		json_object_object_add(o, "examples", examples_json(verb));
 	}
 	json_object_object_add(o, "options", list);
 	for (size_t i = 0; i < n; i++)

@@ -56,6 +56,8 @@ enum {
 	VERB_CHANGES = 1u << 0, /* takes --dry-run and --reason */
 	VERB_COMMAND = 1u << 1, /* options end at the first argument: the rest is a command line */
 	VERB_DRY_RUN = 1u << 2, /* takes --dry-run alone: no history is kept of it */
+	VERB_FILES = 1u << 3,   /* its profiles are files: what is published alone is not meant */
+	VERB_BROKEN = 1u << 4,  /* its profiles may have errors */
 };
 
 struct verb {

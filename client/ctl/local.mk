@@ -15,6 +15,7 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/doctor-setters.c \
 	client/ctl/doctor.c client/ctl/doctor.h \
 	client/ctl/duration.c client/ctl/duration.h \
+	client/ctl/examples.c client/ctl/examples.h \
 	client/ctl/exec.c \
 	client/ctl/execblock.c client/ctl/execblock.h \
 	client/ctl/expect.c client/ctl/expect.h \

@@ -90,6 +90,7 @@ const struct verb verb_show = {
 		"not on this node: the root of the profile's [toolkit] is not here, and its\n"
 		"variables are set only where a process sees it.\n"
 		"Without cudaenvd: what was published last, without files and lines.",
+	.flags = VERB_BROKEN,
 	.max_arguments = 1,
 	.run = run_show,
 };

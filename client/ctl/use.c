@@ -280,7 +280,7 @@ const struct verb verb_use = {
 		"whole node: behind the rules), which come back when it ends. --user stands\n"
 		"for a user here: your own cudaenvd is meant by cudaenvctl --user use.\n"
 		"Needs cudaenvd.",
-	.flags = VERB_CHANGES,
+	.flags = VERB_CHANGES | VERB_FILES,
 	.min_arguments = 0,
 	.max_arguments = 1,
 	.options = use_options,

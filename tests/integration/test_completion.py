@@ -56,11 +56,11 @@ def test_every_verb_and_option_is_offered(node):
 
 
 @pytest.mark.parametrize("words, wanted", [
-    (["use", ""], ["bad", "base", "pcie8", "with@sign"]), (["use", "p"], ["pcie8"]), (["use", "pcie8", ""], []),
+    (["use", ""], ["base", "pcie8", "with@sign"]), (["check", "b"], ["bad", "base", ":file"]), (["diff", "b"], ["base", ":file"]), (["use", "p"], ["pcie8"]), (["use", "pcie8", ""], []),
     (["show", "b"], ["bad", "base"]), (["diff", "base", "p"], ["pcie8", ":file"]), (["check", "base", "p"], ["pcie8", ":file"]),
     (["export", "-p", "p"], ["pcie8"]), (["export", "--profile=p"], ["--profile=pcie8"]), (["export", "--profile", "p"], ["pcie8"]),
     (["export", "--format=s"], ["--format=sh", "--format=systemd"]), (["export", "--format", "k"], ["k8s"]), (["export", "x"], []),
-    (["exec", "-p", "ba"], ["bad", "base"]), (["exec", "--", "x"], [":command 2"]), (["exec", "-p", "base", "l"], [":command 3"]),
+    (["exec", "-p", "ba"], ["base"]), (["exec", "--", "x"], [":command 2"]), (["exec", "-p", "base", "l"], [":command 3"]),
     (["exec", "-p", "base", "--", "ls", "-"], [":command 4"]), (["--user", "exec", "ls", ""], [":command 2"]),
     (["help", "st"], ["status"]), (["python", "re"], ["remove"]), (["python", "install", "--runtime-dir", ""], [":directory"]),
     (["python", "install", "--python=/x"], [":file"]), (["use", "--reason", ""], []), (["use", "--reason", "x", "p"], ["pcie8"]),
@@ -72,12 +72,34 @@ def test_what_may_stand_there(node, words, wanted):
 
 
 def test_descriptions(node):
-    assert offered(node, "use", "")["with@sign"] == "an odd name" and offered(node, "use", "")["bad"] == "has errors"
+    assert offered(node, "use", "")["with@sign"] == "an odd name" and offered(node, "show", "")["bad"] == "has errors"
     node.profile("trap", "[profile]\ndescription = \u202e\tturned\n[env]\nA=b\n")
     try:
         assert offered(node, "use", "tr") == {"trap": "\\u{202e}\\tturned"}
     finally:
         (node.profiles / "trap.ini").unlink()
+
+
+def test_what_is_published_can_be_used(tmp_path):
+    """A version that is published: for exec whatever became of the file, for use the file alone."""
+    n = Node(tmp_path)
+    for name in "edited", "removed", "good":
+        n.variables(name, NCCL_DEBUG="WARN")
+    try:
+        n.start()
+        n.ctl("use", "removed")
+        n.ctl("use", "edited")
+        n.profile("edited", "[env]\nA=b\nA=c\n")
+        (n.profiles / "removed.ini").unlink()
+        wait_until(lambda: {p["name"]: p["valid"] for p in n.json("list")["profiles"]}.get("edited") is False, "the fault is seen")
+        published = {p["name"] for p in json.loads((n.run / "status").read_text())["profiles"]}
+        assert offered(n, "use", "").keys() == {"good"} and offered(n, "check", "").keys() == {"good", "edited", ":file"}
+        assert offered(n, "exec", "-p", "").keys() == published | {"good"} and "edited" in published
+        assert offered(n, "show", "").keys() == published | {"good"}
+        for name in published:
+            n.ctl("exec", "-p", name, "true")
+    finally:
+        n.stop()
 
 
 def test_it_never_complains():

@@ -191,6 +191,7 @@ def test_help_as_a_document():
     assert [v["name"] for v in document["verbs"]] == VERBS
     for verb in document["verbs"]:
         text = run(verb["name"], "--help").stdout
+        assert text.endswith("\nExamples:\n" + "".join(f"  {example}\n" for example in verb["examples"]))
         assert text.startswith(f"Usage: cudaenvctl {verb['name']} [OPTION...] {verb['arguments']}".rstrip())
         assert verb["summary"] in text and (verb["help"] or "") in text
         assert [o["name"] for o in verb["options"]] == re.findall(r"^  (?:-\w, |    )--([a-z-]+)", text, re.M)
@@ -263,6 +264,20 @@ def test_good(running, verb):
         document = running(line, "--json")
         assert document.returncode == 0, (line, document)
         fits(verb, document.stdout)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_examples(running, tmp_path, verb):
+    """Those of --help, as a shell runs them; diff's two differ."""
+    running.reset()
+    (tmp_path / "mine.ini").write_text("[env]\nNCCL_DEBUG = INFO\n")
+    (tmp_path / "nccl.conf").write_text("NCCL_DEBUG=INFO\n")
+    (tmp_path / "serve.py").write_text("")
+    for example in fits("help", run("help", verb, "--json").stdout)["verbs"][0]["examples"]:
+        line = example.replace("4711", str(running.sleep.pid)).replace("alice", "root")
+        done = subprocess.run(["/bin/sh", "-ec", line], cwd=tmp_path, env=running.node.environ(PATH=f"{CTL.parent}:{os.environ['PATH']}"),
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode in ((0, 1) if verb in ("diff", "doctor") else (0,)), (example, done)
 
 
 @pytest.fixture(scope="module")
