@@ -5,10 +5,9 @@
  */
 #include "config.h"
 
+#include "client/ctl/import-number.h"
 #include "client/ctl/import-python-internal.h"
 
-#include <ctype.h>
-#include <limits.h>
 #include <stdarg.h>
 
 #include "common/util.h"
@@ -153,29 +152,17 @@ static int whole(const struct eval *e, size_t i, size_t until, struct python_val
 
 static int take_number(struct eval *e, struct python_value *ret)
 {
-	const struct python_token *t = &e->py->t[e->i];
-	char digits[64], *end;
+	const struct python_token *t = &e->py->t[e->i++];
+	char digits[64];
 	size_t n = 0;
-	int base = 10;
-	const char *s = digits;
 
 	for (size_t i = 0; i < t->size && n < sizeof digits - 1; i++)
 		if (t->start[i] != '_')
-			digits[n++] = (char)tolower((unsigned char)t->start[i]);
+			digits[n++] = t->start[i];
 	digits[n] = '\0';
-	if (digits[0] == '0' && strchr("xob", digits[1]) && digits[1]) {
-		base = digits[1] == 'x' ? 16 : digits[1] == 'o' ? 8 : 2;
-		s += 2;
-	}
-	errno = 0;
-	ret->number = strtoll(s, &end, base);
-	if (end == s || *end || (base == 10 && digits[0] == '0' && ret->number != 0) ||
-	    !isxdigit((unsigned char)*s) || n == sizeof digits - 1)
-		return python_not_read(e->py, "it is not a whole number");
-	if (errno == ERANGE)
-		return python_not_read(e->py, "a number in it is too large");
+	if (n == sizeof digits - 1 || !number_parse(digits, &ret->number))
+		return python_not_read(e->py, "it is not a whole number of 64 bits");
 	ret->type = VALUE_NUMBER;
-	e->i++;
 	return 0;
 }
 
@@ -347,39 +334,6 @@ static int take_atom(struct eval *e, struct python_value *ret)
 
 /* --- operators */
 
-static bool power(long long a, long long b, long long *ret)
-{
-	if (b < 0 || b > 63)
-		return false;
-	for (*ret = 1; b > 0; b--)
-		if (__builtin_mul_overflow(*ret, a, ret))
-			return false;
-	return true;
-}
-
-/* A number of 64 bits, or false. */
-static bool calculate(const char *op, long long a, long long b, long long *ret)
-{
-	if (streq(op, "+"))
-		return !__builtin_add_overflow(a, b, ret);
-	if (streq(op, "-"))
-		return !__builtin_sub_overflow(a, b, ret);
-	if (streq(op, "*"))
-		return !__builtin_mul_overflow(a, b, ret);
-	if (streq(op, "**"))
-		return power(a, b, ret);
-	if (streq(op, "//")) {
-		if (a < 0 || b <= 0)
-			return false;
-		*ret = a / b;
-		return true;
-	}
-	if (a < 0 || b < 0 || b > 62 || a > LLONG_MAX >> b)
-		return false;
-	*ret = a << b;
-	return true;
-}
-
 /* A OP= B. B is used up. */
 static int apply(struct python *py, const char *op, struct python_value *a, struct python_value *b)
 {
@@ -387,7 +341,7 @@ static int apply(struct python *py, const char *op, struct python_value *a, stru
 	int r;
 
 	if (a->type == VALUE_NUMBER && b->type == VALUE_NUMBER)
-		return calculate(op, a->number, b->number, &a->number)
+		return number_calculate(op, a->number, b->number, &a->number)
 			       ? 0
 			       : python_not_read(py,
 						 "a number in it is too large, or not a whole one");

@@ -12,6 +12,9 @@
 void shell_word_done(struct shell_word *w)
 {
 	free(w->text);
+	free(w->why);
+	free(w->assigned);
+	free(w->assigned_value);
 	*w = (struct shell_word){0};
 }
 
@@ -107,7 +110,7 @@ static int skip_substitution(struct shell_reading *rd, char close)
 }
 
 /* Behind a '$': anything that is expanded is skipped. 1: it was none. */
-static int skip_dollar(struct shell_reading *rd)
+int shell_skip_dollar(struct shell_reading *rd)
 {
 	int c = peek(rd, 0);
 
@@ -127,8 +130,18 @@ static int skip_dollar(struct shell_reading *rd)
 struct building {
 	struct shell_word *word;
 	size_t capacity;
+	size_t kept; /* where a default for the word's own name ends */
 	bool failed;
 };
+
+/* The first reason counts. */
+static void set_why(struct building *b, const char *why)
+{
+	if (b->word->why)
+		return;
+	b->word->why = strdup(why);
+	b->failed = b->failed || !b->word->why;
+}
 
 static void put(struct building *b, int c)
 {
@@ -149,20 +162,56 @@ static void put(struct building *b, int c)
 	w->text[w->size] = '\0';
 }
 
-static int take_dollar(struct shell_reading *rd, struct building *b)
+/* A default is certain where it is all that stands behind its own NAME=. */
+static void take_own(struct building *b, struct shell_expansion *x, bool starts)
 {
-	int r = skip_dollar(rd);
+	struct shell_word *w = b->word;
+
+	if (starts && strlen(x->own) == w->name_size &&
+	    memcmp(x->own, w->text, w->name_size) == 0) {
+		w->keeps = true;
+		b->kept = w->size;
+	} else if (w->name_size == 0) {
+		w->keeps = true; /* should it become an assignment, it is not certain */
+	} else {
+		char why[128];
+
+		(void)snprintf(why, sizeof why,
+			       "it takes the value of %.64s, which a process may have", x->own);
+		set_why(b, why);
+	}
+	if (x->assigned && !w->assigned) {
+		w->assigned = TAKE_PTR(x->own);
+		w->assigned_value = TAKE_PTR(x->assigned);
+	}
+}
+
+static int take_dollar(struct shell_reading *rd, struct building *b, bool quoted)
+{
+	struct shell_word *w = b->word;
+	bool starts = w->name_size > 0 && !w->appends && w->size == w->name_size + 1;
+	struct shell_expansion x;
+	int r = shell_expand(rd, quoted, 0, &x);
 
 	if (r == 1)
 		put(b, '$');
-	else if (!b->word->why)
-		b->word->why = "it needs expansion ($)";
-	return r < 0 ? r : 0;
+	if (r != 0)
+		return r < 0 ? r : 0;
+	for (const char *s = x.text; s && *s; s++)
+		put(b, *s);
+	if (!quoted && x.text && strpbrk(x.text, " \t\n*?["))
+		w->splits = true;
+	if (x.why)
+		set_why(b, x.why);
+	if (x.own)
+		take_own(b, &x, starts);
+	shell_expansion_done(&x);
+	return 0;
 }
 
 static int take_backquote(struct shell_reading *rd, struct building *b)
 {
-	b->word->why = "it needs a command's output (`)";
+	set_why(b, "it needs a command's output (`)");
 	return skip_backquote(rd);
 }
 
@@ -187,7 +236,7 @@ static int take_double(struct shell_reading *rd, struct building *b)
 		if (c < 0)
 			return fault(rd, line, "a \" is not closed");
 		if (c == '$') {
-			r = take_dollar(rd, b);
+			r = take_dollar(rd, b, true);
 		} else if (c == '`') {
 			r = take_backquote(rd, b);
 		} else if (c == '\\' && peek(rd, 0) >= 0 && strchr("\"\\$`\n", peek(rd, 0))) {
@@ -201,7 +250,7 @@ static int take_double(struct shell_reading *rd, struct building *b)
 	return r;
 }
 
-static bool is_name(const char *s, size_t n)
+bool shell_is_name(const char *s, size_t n)
 {
 	if (n == 0 || isdigit((unsigned char)s[0]))
 		return false;
@@ -220,27 +269,26 @@ static void take_equals(struct shell_reading *rd, struct building *b)
 	if (w->name_size == 0 && !w->quoted && !w->why && n > 0) {
 		w->appends = w->text[n - 1] == '+';
 		n -= w->appends;
-		if (is_name(w->text, n))
+		if (shell_is_name(w->text, n))
 			w->name_size = n;
 		if (w->name_size > 0 && peek(rd, 0) == '(')
-			w->why = "it is an array";
+			set_why(b, "it is an array");
 	}
 	put(b, '=');
 }
 
 /* Unquoted characters that a shell does not take as they are. */
-static void judge_plain(const struct shell_word *w, int c, const char **why)
+static void judge_plain(struct building *b, int c)
 {
+	const struct shell_word *w = b->word;
 	bool value_starts = w->name_size > 0 && w->size == w->name_size + 1 + w->appends;
 
-	if (*why)
-		return;
 	if (c == '~' && (value_starts || (w->size > 0 && w->text[w->size - 1] == ':')))
-		*why = "it needs expansion (~)";
+		set_why(b, "it needs expansion (~)");
 	if (c == '{' && w->name_size > 0)
-		*why = "it may need expansion ({)";
+		set_why(b, "it may need expansion ({)");
 	if ((c == '*' || c == '?' || c == '[') && w->name_size > 0)
-		*why = "it may need expansion (*, ? or [)";
+		set_why(b, "it may need expansion (*, ? or [)");
 }
 
 static bool ends_word(int c)
@@ -262,8 +310,8 @@ static int take_part(struct shell_reading *rd, struct building *b, int c)
 		return take_backquote(rd, b);
 	case '$':
 		if (peek(rd, 0) == '\'' || peek(rd, 0) == '"')
-			b->word->why = "it has a $ before a quote";
-		return take_dollar(rd, b);
+			set_why(b, "it has a $ before a quote");
+		return take_dollar(rd, b, false);
 	case '\\':
 		b->word->quoted = true;
 		c = next(rd);
@@ -274,7 +322,7 @@ static int take_part(struct shell_reading *rd, struct building *b, int c)
 		take_equals(rd, b);
 		return 0;
 	default:
-		judge_plain(b->word, c, &b->word->why);
+		judge_plain(b, c);
 		put(b, c);
 		return 0;
 	}
@@ -292,10 +340,12 @@ static int take_word(struct shell_reading *rd, struct shell_word *ret)
 		ret->text = strdup("");
 		b.failed = !ret->text;
 	}
+	if (r == 0 && !b.failed && ret->keeps && ret->size != b.kept)
+		set_why(&b, "it extends a value that a process may have");
+	if (r == 0 && !b.failed && memchr(ret->text, '\0', ret->size))
+		set_why(&b, "there is a NUL byte");
 	if (r == 0 && b.failed)
 		r = -ENOMEM;
-	if (r == 0 && memchr(ret->text, '\0', ret->size))
-		ret->why = "there is a NUL byte";
 	if (r < 0)
 		shell_word_done(ret);
 	return r < 0 ? r : SHELL_WORD;
@@ -335,7 +385,8 @@ static int take_here(struct shell_reading *rd)
 	if (r < 0)
 		return r;
 	rd->here[rd->n_here].tabs = tabs;
-	rd->here[rd->n_here++].delimiter = w.text;
+	rd->here[rd->n_here++].delimiter = TAKE_PTR(w.text);
+	shell_word_done(&w);
 	return 0;
 }
 

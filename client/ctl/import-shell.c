@@ -1,37 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a shell file exports: `export A=b`, `A=b; export A`, `set -a`, `declare -x`. Only commands
- * that are certain to run count; those under a condition, in a function, a pipe or a subshell are
- * left out. Nothing is expanded and no other file is followed.
+ * What a shell file exports: `export A=b`, `A=b; export A`, `set -a`, `declare -x`, with the values
+ * of variables that it has set itself, and `A=${A:-b}` for who has no A. Only commands that are
+ * certain to run count; those under a condition, in a function, a pipe or a subshell are left out.
+ * Nothing is run and no other file is followed.
  */
 #include "config.h"
 
+#include <ctype.h>
+
+#include "client/ctl/import-shell-variable.h"
 #include "client/ctl/import-shell-word.h"
 #include "client/ctl/import.h"
 #include "common/util.h"
 
 #define WORDS_MAX  4096 /* in one command */
 #define BLOCKS_MAX 256
-#define PLAIN_MAX  1024
-
-/* A variable of the shell that is not exported (yet). */
-struct plain {
-	char *name;
-	char *value;
-	const char *why; /* cannot be told; static or NULL */
-	unsigned line;
-	unsigned block; /* stands in a block of this line; 0: none */
-	bool set;
-	bool exported;
-};
 
 struct shell {
 	struct import *im;
 	struct shell_reading rd;
 	struct shell_word *words; /* of the command being read */
 	size_t n_words;
-	struct plain *plains;
-	size_t n_plains;
+	struct shell_variables variables;
 	struct {
 		char kind; /* i f, l oop, c ase, { or ( */
 		unsigned line;
@@ -41,48 +32,55 @@ struct shell {
 	bool conditional;  /* behind && or || */
 	bool piped;
 	bool command_next; /* a reserved word may come */
+	bool loop_next;    /* the name that a loop gives values to */
 };
 
 static void shell_done(struct shell *sh)
 {
 	for (size_t i = 0; i < sh->n_words; i++)
 		shell_word_done(&sh->words[i]);
-	for (size_t i = 0; i < sh->n_plains; i++) {
-		free(sh->plains[i].name);
-		free(sh->plains[i].value);
-	}
+	shell_variables_done(&sh->variables);
 	free(sh->words);
-	free(sh->plains);
 	shell_reading_done(&sh->rd);
 }
 
-static struct plain *plain_find(const struct shell *sh, const char *name, size_t size)
+static struct shell_variable *get(struct shell *sh, const char *name, size_t size)
 {
-	for (size_t i = 0; i < sh->n_plains; i++)
-		if (strncmp(sh->plains[i].name, name, size) == 0 && !sh->plains[i].name[size])
-			return &sh->plains[i];
-	return NULL;
+	return shell_variable_get(&sh->variables, name, size);
 }
 
-/* NULL: there are too many, or no memory. */
-static struct plain *plain_get(struct shell *sh, const char *name, size_t size)
+static int too_many(struct shell *sh, unsigned line)
 {
-	struct plain *p = plain_find(sh, name, size);
+	if (sh->variables.n < SHELL_VARIABLES_MAX)
+		return -ENOMEM;
+	return import_note(sh->im, line, NULL, "there are more than %u variables",
+			   (unsigned)SHELL_VARIABLES_MAX);
+}
 
-	if (p || sh->n_plains == PLAIN_MAX)
-		return p;
-	if ((sh->n_plains & (sh->n_plains - 1)) == 0) {
-		p = reallocarray(sh->plains, sh->n_plains == 0 ? 1 : sh->n_plains * 2, sizeof *p);
-		if (!p)
-			return NULL;
-		sh->plains = p;
-	}
-	p = &sh->plains[sh->n_plains];
-	*p = (struct plain){.name = strndup(name, size)};
-	if (!p->name)
-		return NULL;
-	sh->n_plains++;
-	return p;
+/* What a variable is at this point, for expansions. */
+static void look_up(void *data, const char *name, size_t size, struct shell_lookup *ret)
+{
+	const struct shell *sh = data;
+	const struct shell_variable *v = shell_variable_find(&sh->variables, name, size);
+
+	*ret = (struct shell_lookup){.state = SHELL_UNBOUND};
+	for (size_t i = 0; i < sh->n_words; i++)
+		if (sh->words[i].name_size == size && memcmp(sh->words[i].text, name, size) == 0)
+			*ret = (struct shell_lookup){.state = SHELL_UNSURE,
+						     .why = "the same command sets it"};
+	if (!v || ret->why || (!v->set && !v->doubt))
+		return;
+	ret->state = SHELL_UNSURE;
+	if (v->doubt)
+		*ret = (struct shell_lookup){SHELL_UNSURE, NULL, v->doubt, v->doubt_line};
+	else if (v->why)
+		ret->why = "what it is cannot be told";
+	else if (v->keeps)
+		ret->why = "a process may have its own";
+	else
+		*ret = (struct shell_lookup){.state = SHELL_SET, .value = v->value};
+	if (v->why && !v->doubt)
+		ret->line = v->line;
 }
 
 /* Why a command may not run, as the end of a sentence; "" it runs. */
@@ -97,7 +95,7 @@ static const char *condition(const struct shell *sh, unsigned *ret_line)
 }
 
 /* An exported variable gets what P says. */
-static int give(struct shell *sh, const struct plain *p)
+static int give(struct shell *sh, const struct shell_variable *p)
 {
 	unsigned block;
 	const char *why = condition(sh, &block);
@@ -107,49 +105,106 @@ static int give(struct shell *sh, const struct plain *p)
 				    "it stands in a block or function (line %u)", p->block);
 	if (block > 0)
 		return import_maybe(sh->im, p->line, p->name, "%s (line %u)", why, block);
-	if (*why)
-		return import_maybe(sh->im, p->line, p->name, "%s", why);
+	if (*why || p->maybe)
+		return import_maybe(sh->im, p->line, p->name, "%s", *why ? why : p->maybe);
 	if (p->why)
 		return import_leave(sh->im, IMPORT_ASSIGN, p->line, p->name, "%s", p->why);
-	return import_set(sh->im, IMPORT_ASSIGN, p->line, p->name, p->value);
+	return import_set(sh->im, p->keeps ? IMPORT_SETDEFAULT : IMPORT_ASSIGN, p->line, p->name,
+			  p->value);
 }
 
-/* W is an assignment. */
-static int assign(struct shell *sh, const struct shell_word *w, bool exports)
+/* P is set in LINE, under the conditions of this place. */
+static void put_place(struct shell *sh, struct shell_variable *p, unsigned line)
 {
-	struct plain *p = plain_get(sh, w->text, w->name_size);
-	char *value;
+	const char *why = condition(sh, &p->block);
+
+	p->line = line;
+	p->maybe = *why && p->block == 0 ? why : NULL;
+	p->set = true;
+	if (!*why || p->doubt)
+		return;
+	p->doubt = "it is set under a condition or in a function";
+	p->doubt_line = line;
+}
+
+/* W is an assignment; ARGUMENT: of a command, where a shell may cut what it expands to. */
+static int assign(struct shell *sh, const struct shell_word *w, bool exports, bool argument)
+{
+	struct shell_variable *p = get(sh, w->text, w->name_size);
+	const char *why = w->why                  ? w->why
+			  : w->appends            ? "it extends another value (+=)"
+			  : argument && w->splits ? "without quotes a shell may cut it into words"
+						  : NULL;
+	char *value, *copy = NULL;
 
 	if (!p)
-		return sh->n_plains == PLAIN_MAX ? import_note(sh->im, w->line, NULL,
-							       "there are more than %u variables",
-							       (unsigned)PLAIN_MAX)
-						 : -ENOMEM;
+		return too_many(sh, w->line);
 	value = strdup(w->text + w->name_size + 1 + w->appends);
-	if (!value)
+	if (why)
+		copy = strdup(why);
+	if (!value || (why && !copy)) {
+		free(value);
+		free(copy);
 		return -ENOMEM;
+	}
 	free(p->value);
+	free(p->why);
 	p->value = value;
-	p->why = w->why ? w->why : w->appends ? "it extends another value (+=)" : NULL;
-	p->line = w->line;
-	p->block = sh->n_blocks > 0 ? sh->blocks[sh->n_blocks - 1].line : 0;
-	p->set = true;
+	p->why = copy;
+	p->keeps = w->keeps;
+	put_place(sh, p, w->line);
 	if (!exports && !p->exported && !sh->all_exported)
 		return 0;
 	p->exported = true;
 	return give(sh, p);
 }
 
+/* ${NAME:=VALUE} in W, in whatever command. */
+static int assign_default(struct shell *sh, const struct shell_word *w)
+{
+	struct shell_variable *p = get(sh, w->assigned, strlen(w->assigned));
+	char *value;
+
+	if (!p)
+		return too_many(sh, w->line);
+	value = strdup(w->assigned_value);
+	if (!value)
+		return -ENOMEM;
+	free(p->value);
+	free(p->why);
+	p->value = value;
+	p->why = NULL;
+	p->keeps = true;
+	put_place(sh, p, w->line);
+	return p->exported || sh->all_exported ? give(sh, p) : 0;
+}
+
+/* A command that is not read gives NAME a value. */
+static int set_unknown(struct shell *sh, const struct shell_word *w, size_t size)
+{
+	struct shell_variable *p = get(sh, w->text, size);
+
+	if (!p)
+		return too_many(sh, w->line);
+	free(p->why);
+	p->why = strdup("a command gives it its value");
+	if (!p->why)
+		return -ENOMEM;
+	p->keeps = false;
+	put_place(sh, p, w->line);
+	return p->exported ? give(sh, p) : 0;
+}
+
 /* `export NAME`: the value came before, or comes later. */
 static int export_name(struct shell *sh, const struct shell_word *w)
 {
-	struct plain *p;
+	struct shell_variable *p;
 
 	if (w->why)
 		return import_note(sh->im, w->line, NULL, "a name to export: %s", w->why);
-	p = plain_get(sh, w->text, strlen(w->text));
+	p = get(sh, w->text, strlen(w->text));
 	if (!p)
-		return sh->n_plains == PLAIN_MAX ? 0 : -ENOMEM;
+		return sh->variables.n == SHELL_VARIABLES_MAX ? 0 : -ENOMEM;
 	if (p->exported)
 		return 0;
 	p->exported = true;
@@ -162,10 +217,13 @@ static int export_all(struct shell *sh, size_t from)
 	int r = 0;
 
 	for (size_t i = from; r == 0 && i < sh->n_words; i++) {
-		const struct shell_word *w = &sh->words[i];
+		struct shell_word *w = &sh->words[i];
+		size_t equals = strcspn(w->text, "=");
 
+		if (w->name_size == 0 && w->text[equals] && shell_is_name(w->text, equals))
+			w->name_size = equals; /* in quotes it is one here */
 		if (w->name_size > 0)
-			r = assign(sh, w, true);
+			r = assign(sh, w, true, true);
 		else if (w->text[0] != '-')
 			r = export_name(sh, w);
 	}
@@ -188,7 +246,7 @@ static int declare(struct shell *sh, size_t from)
 		return export_all(sh, from);
 	for (size_t i = from; r == 0 && i < sh->n_words; i++)
 		if (sh->words[i].name_size > 0)
-			r = assign(sh, &sh->words[i], false);
+			r = assign(sh, &sh->words[i], false, true);
 	return r;
 }
 
@@ -202,7 +260,7 @@ static int unset(struct shell *sh, size_t from)
 		return 0;
 	for (size_t i = from; r == 0 && i < sh->n_words; i++) {
 		const struct shell_word *w = &sh->words[i];
-		struct plain *p;
+		struct shell_variable *p;
 
 		if (w->text[0] == '-')
 			continue;
@@ -214,7 +272,7 @@ static int unset(struct shell *sh, size_t from)
 			r = import_maybe(sh->im, w->line, w->text, "%s", why);
 			continue;
 		}
-		p = plain_find(sh, w->text, strlen(w->text));
+		p = shell_variable_find(&sh->variables, w->text, strlen(w->text));
 		if (p)
 			p->set = p->exported = false;
 		r = import_unset(sh->im, w->line, w->text);
@@ -234,6 +292,13 @@ static void set_options(struct shell *sh, size_t from)
 	}
 }
 
+static int note_word(struct shell *sh, const struct shell_word *w, const char *reason)
+{
+	_cleanup_(freep) char *name = strndup(w->text, w->name_size);
+
+	return name ? import_note(sh->im, w->line, name, "%s", reason) : -ENOMEM;
+}
+
 /* Without a command a line's assignments are the shell's own; before one they are only that
  * command's. */
 static int assignments(struct shell *sh, size_t n, bool own)
@@ -241,10 +306,90 @@ static int assignments(struct shell *sh, size_t n, bool own)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = own ? assign(sh, &sh->words[i], false)
-			: import_note(sh->im, sh->words[i].line, NULL,
-				      "a variable is set for one command alone");
+		r = own ? assign(sh, &sh->words[i], false, false)
+			: note_word(sh, &sh->words[i], "it is set for one command alone");
 	return r;
+}
+
+/* env NAME=VALUE, mpirun -x NAME=VALUE, docker run -e NAME=VALUE: environments of others. */
+static int others(struct shell *sh, size_t from)
+{
+	int r = 0;
+
+	for (size_t i = from; r == 0 && i < sh->n_words; i++)
+		if (sh->words[i].name_size > 1 && isupper((unsigned char)sh->words[i].text[0]))
+			r = note_word(sh, &sh->words[i],
+				      "it is an argument of a command, for what that starts");
+	return r;
+}
+
+/* Words that are names which a command gives values to. */
+static int set_unknowns(struct shell *sh, size_t from)
+{
+	int r = 0;
+
+	for (size_t i = from; r == 0 && i < sh->n_words; i++) {
+		const struct shell_word *w = &sh->words[i];
+		size_t size = w->name_size > 0 ? w->name_size : strlen(w->text);
+
+		if (snapshot_name_valid(w->text, size))
+			r = set_unknown(sh, w, size);
+	}
+	return r;
+}
+
+/* Another file, or text, is run here. */
+static int not_followed(struct shell *sh, size_t first, bool file)
+{
+	const struct shell_word *w = &sh->words[first],
+				*path = first + 1 < sh->n_words ? &sh->words[first + 1] : NULL;
+
+	shell_variables_doubt(&sh->variables,
+			      file ? "another file is read in between" : "eval may have set it",
+			      w->line);
+	if (!file)
+		return import_note(sh->im, w->line, NULL, "eval is not followed");
+	return import_note(sh->im, w->line, NULL,
+			   "another file is read here, which was not looked at%s%s",
+			   path && !path->why ? ": " : "", path && !path->why ? path->text : "");
+}
+
+static bool is_one_of(const char *s, const char *const list[])
+{
+	for (size_t i = 0; list[i]; i++)
+		if (streq(s, list[i]))
+			return true;
+	return false;
+}
+
+/* The words from FIRST on, whose command is this. */
+static int run_command(struct shell *sh, const char *command, size_t first)
+{
+	static const char *const declares[] = {"declare", "typeset", "readonly", "local", NULL};
+	static const char *const setters[] = {"read",      "getopts", "mapfile",
+					      "readarray", "let",     NULL};
+
+	if (streq(command, "export"))
+		return has_option(sh, first + 1, 'n') || has_option(sh, first + 1, 'f')
+			       ? import_note(sh->im, sh->words[first].line, NULL,
+					     "export -n and -f are not read")
+			       : export_all(sh, first + 1);
+	if (is_one_of(command, declares))
+		return declare(sh, first + 1);
+	if (streq(command, "unset"))
+		return unset(sh, first + 1);
+	if (streq(command, ".") || streq(command, "source"))
+		return not_followed(sh, first, true);
+	if (streq(command, "eval"))
+		return not_followed(sh, first, false);
+	if (streq(command, "setenv"))
+		return import_note(sh->im, sh->words[first].line, NULL,
+				   "setenv is of csh, which is not read");
+	if (is_one_of(command, setters) || (streq(command, "printf") && has_option(sh, first, 'v')))
+		return set_unknowns(sh, first + 1);
+	if (streq(command, "set") && sh->n_blocks == 0 && !sh->conditional)
+		set_options(sh, first + 1);
+	return others(sh, first + 1);
 }
 
 /* The words of one simple command. */
@@ -252,36 +397,20 @@ static int run(struct shell *sh)
 {
 	size_t first = 0;
 	const char *command;
-	int r;
+	int r = 0;
 
+	for (size_t i = 0; r == 0 && i < sh->n_words; i++)
+		if (sh->words[i].assigned)
+			r = assign_default(sh, &sh->words[i]);
 	while (first < sh->n_words && sh->words[first].name_size > 0)
 		first++;
+	if (r < 0)
+		return r;
 	if (first == sh->n_words)
 		return assignments(sh, first, true);
 	command = sh->words[first].why ? "" : sh->words[first].text;
 	r = assignments(sh, first, false);
-	if (r < 0)
-		return r;
-	if (streq(command, "export"))
-		return has_option(sh, first + 1, 'n') || has_option(sh, first + 1, 'f')
-			       ? import_note(sh->im, sh->words[first].line, NULL,
-					     "export -n and -f are not read")
-			       : export_all(sh, first + 1);
-	if (streq(command, "declare") || streq(command, "typeset") || streq(command, "readonly"))
-		return declare(sh, first + 1);
-	if (streq(command, "unset"))
-		return unset(sh, first + 1);
-	if (streq(command, ".") || streq(command, "source"))
-		return import_note(sh->im, sh->words[first].line, NULL,
-				   "another file is read here, which was not looked at");
-	if (streq(command, "eval"))
-		return import_note(sh->im, sh->words[first].line, NULL, "eval is not followed");
-	if (streq(command, "setenv"))
-		return import_note(sh->im, sh->words[first].line, NULL,
-				   "setenv is of csh, which is not read");
-	if (streq(command, "set") && sh->n_blocks == 0 && !sh->conditional)
-		set_options(sh, first + 1);
-	return 0;
+	return r < 0 ? r : run_command(sh, command, first);
 }
 
 static int end_command(struct shell *sh)
@@ -337,6 +466,7 @@ static int take_reserved(struct shell *sh, const struct shell_word *w)
 		if (reserved[i].closes)
 			pop(sh, reserved[i].closes);
 		sh->command_next = reserved[i].command_next;
+		sh->loop_next = streq(w->text, "for") || streq(w->text, "select");
 		return reserved[i].opens && push(sh, reserved[i].opens, w->line) < 0 ? -EBADMSG : 1;
 	}
 	return 0;
@@ -345,8 +475,15 @@ static int take_reserved(struct shell *sh, const struct shell_word *w)
 /* Takes W over. */
 static int take_word(struct shell *sh, struct shell_word *w)
 {
-	int r = take_reserved(sh, w);
+	int r;
 
+	if (sh->loop_next) {
+		sh->loop_next = false;
+		r = set_unknown(sh, w, strlen(w->text));
+		shell_word_done(w);
+		return r;
+	}
+	r = take_reserved(sh, w);
 	if (r != 0) {
 		shell_word_done(w);
 		return r < 0 ? r : 0;
@@ -384,6 +521,7 @@ static int take_operator(struct shell *sh)
 		return 0; /* its word is taken for an argument, which does no harm */
 	sh->piped = sh->piped || streq(op, "|") || streq(op, "&");
 	r = end_command(sh);
+	sh->loop_next = false;
 	if (r < 0)
 		return r;
 	if (streq(op, "(") && push(sh, '(', line) < 0)
@@ -416,10 +554,10 @@ static int note_plain(struct shell *sh)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < sh->n_plains; i++) {
-		const struct plain *p = &sh->plains[i];
+	for (size_t i = 0; r == 0 && i < sh->variables.n; i++) {
+		const struct shell_variable *p = &sh->variables.items[i];
 
-		if (p->set && !p->exported && !import_find(sh->im, p->name))
+		if (p->set && !p->why && !p->exported && !import_find(sh->im, p->name))
 			r = import_note(sh->im, p->line, p->name,
 					"it is not exported: no other program has it");
 	}
@@ -429,9 +567,12 @@ static int note_plain(struct shell *sh)
 int import_shell(struct import *im, const char *bytes, size_t size)
 {
 	_cleanup_(shell_done) struct shell sh = {
-		.im = im, .rd = {.bytes = bytes, .size = size, .line = 1}, .command_next = true};
+		.im = im,
+		.rd = {.bytes = bytes, .size = size, .line = 1, .lookup = look_up},
+		.command_next = true};
 	int r = 0, token;
 
+	sh.rd.data = &sh;
 	do {
 		struct shell_word w = {0};
 

@@ -30,6 +30,7 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/import-kind.c \
 	client/ctl/import-list.c \
 	client/ctl/import-nccl-conf.c \
+	client/ctl/import-number.c client/ctl/import-number.h \
 	client/ctl/import-profile.c client/ctl/import-profile.h \
 	client/ctl/import-python-elements.c \
 	client/ctl/import-python-env.c \
@@ -40,6 +41,8 @@ client_ctl_libctl_la_SOURCES = \
 	client/ctl/import-python-run.c \
 	client/ctl/import-python-value.c \
 	client/ctl/import-python.c \
+	client/ctl/import-shell-expand.c \
+	client/ctl/import-shell-variable.c client/ctl/import-shell-variable.h \
 	client/ctl/import-shell-word.c client/ctl/import-shell-word.h \
 	client/ctl/import-shell.c \
 	client/ctl/import-unit.c \
