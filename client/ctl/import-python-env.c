@@ -375,6 +375,43 @@ static bool is_foreign(const struct python *py, size_t i)
 		 (python_is(py, i + 1, ".") && is_mutator(py, i + 2))));
 }
 
+/* Text that is run as a program. */
+static bool is_program(const struct python *py, size_t i)
+{
+	static const char *const names[] = {"exec", "eval", "runpy", NULL};
+
+	return python_is_one_of(py, i, names) && (i == 0 || !python_is(py, i - 1, ".")) &&
+	       (python_is(py, i + 1, "(") || python_is(py, i + 1, "."));
+}
+
+/* NAME = os.environ.copy() or dict(os.environ). */
+static bool is_copy(const struct python *py, size_t i)
+{
+	size_t e = python_past(py, i, ALIAS_ENVIRON);
+
+	if (i < 2 || e == 0)
+		return false;
+	return (python_is(py, i - 1, "=") && python_is(py, e, ".") &&
+		python_is(py, e + 1, "copy") && e + 4 == py->end) ||
+	       (i > 2 && python_is(py, i - 1, "(") && python_is(py, i - 2, "dict") &&
+		python_is(py, i - 3, "=") && python_is(py, e, ")") && e + 1 == py->end);
+}
+
+/* At I: what is no change, and may lead to one. 1: a note was made; 0, negative. */
+static int scan_others(struct python *py, size_t i)
+{
+	const char *reason = NULL;
+
+	if (is_program(py, i))
+		reason = "a text is run as a program, which is not read";
+	if (is_copy(py, i))
+		reason = "a copy of os.environ, for what is started with it: what is set in it is "
+			 "not read";
+	if (!reason)
+		return 0;
+	return import_note(py->im, py->t[i].line, NULL, "%s", reason) < 0 ? -ENOMEM : 1;
+}
+
 int python_env_scan(struct python *py, size_t i)
 {
 	size_t targets_end = python_last_equals(py, i);
@@ -383,8 +420,13 @@ int python_env_scan(struct python *py, size_t i)
 	for (; r == 0 && i < py->end; i++) {
 		size_t e = python_past(py, i, ALIAS_ENVIRON), p = python_past(py, i, ALIAS_PUTENV);
 
-		if (is_foreign(py, i)) {
+		r = scan_others(py, i);
+		if (r == 0 && is_foreign(py, i)) {
 			r = note_change(py, i, i + 1);
+			continue;
+		}
+		if (r != 0) {
+			r = r < 0 ? r : 0;
 			continue;
 		}
 		if (i > 0 && python_is(py, i - 1, "."))

@@ -86,6 +86,7 @@ struct python_local {
 	size_t size;
 	unsigned line; /* of what it stands for */
 	struct python_value value;
+	char why[160]; /* of VALUE_UNKNOWN */
 };
 
 struct python {

@@ -50,12 +50,16 @@ int python_push_block(struct python *py, enum block_kind kind, size_t i)
 static bool push_local(struct python *py, const struct python_token *t, unsigned line,
 		       struct python_value *value)
 {
+	struct python_local *local = &py->locals[py->n_locals];
+
 	if (py->n_locals == LOCALS_MAX) {
 		python_value_done(value);
 		return false;
 	}
-	py->locals[py->n_locals++] = (struct python_local){
+	*local = (struct python_local){
 		.start = t->start, .size = t->size, .line = line, .value = *value};
+	(void)snprintf(local->why, sizeof local->why, "%s", py->why);
+	py->n_locals++;
 	*value = (struct python_value){0};
 	return true;
 }
@@ -70,6 +74,7 @@ static int hide_name(struct python *py, const struct python_token *t)
 		    memcmp(py->locals[i].start, t->start, t->size) == 0 &&
 		    py->locals[i].value.type == VALUE_UNKNOWN)
 			return 0;
+	(void)python_not_read(py, "a name in it is bound in that body");
 	return push_local(py, t, 0, &unknown) ? 0 : -E2BIG;
 }
 
@@ -395,7 +400,9 @@ static int set_param(struct python *py, const struct call *call, size_t i, size_
 			from + 1 == until ? python_local_get(py, from) : NULL;
 
 		ret->line = own && own->line > 0 ? own->line : py->t[from].line;
-		return python_eval_any(py, from, until, &ret->value);
+		r = python_eval_any(py, from, until, &ret->value);
+		(void)snprintf(ret->why, sizeof ret->why, "%s", py->why);
+		return r;
 	}
 	struct python_view before = python_look(py, call->body.head);
 
@@ -403,6 +410,7 @@ static int set_param(struct python *py, const struct call *call, size_t i, size_
 	py->locals_base = py->n_locals; /* a default is of the module */
 	r = python_is(py, from, "=") && from < end ? python_eval_any(py, from + 1, end, &ret->value)
 						   : -E2BIG;
+	(void)snprintf(ret->why, sizeof ret->why, "%s", py->why);
 	py->locals_base = base;
 	python_look_back(py, before);
 	return r;

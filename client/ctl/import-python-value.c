@@ -106,10 +106,9 @@ static const struct python_value *value_of(struct python *py, size_t i)
 {
 	const struct python_local *local = python_local_get(py, i);
 	const struct python_name *name;
-	char buffer[32];
 
 	if (local && local->value.type == VALUE_UNKNOWN)
-		(void)python_not_read(py, "%s is not a constant there", shown(&py->t[i], buffer));
+		(void)python_not_read(py, "%s", local->why);
 	if (local)
 		return local->value.type == VALUE_UNKNOWN ? NULL : &local->value;
 	name = python_name_get(py, py->t[i].start, py->t[i].size);

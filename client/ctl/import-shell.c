@@ -273,6 +273,10 @@ static int unset(struct shell *sh, size_t from)
 			continue;
 		}
 		p = shell_variable_find(&sh->variables, w->text, strlen(w->text));
+		if (p && p->line > 0 && !p->exported && !import_find(sh->im, p->name)) {
+			p->set = false; /* its own, and gone again */
+			continue;
+		}
 		if (p)
 			p->set = p->exported = false;
 		r = import_unset(sh->im, w->line, w->text);
@@ -311,15 +315,43 @@ static int assignments(struct shell *sh, size_t n, bool own)
 	return r;
 }
 
-/* env NAME=VALUE, mpirun -x NAME=VALUE, docker run -e NAME=VALUE: environments of others. */
+/* NAME of an upper-case NAME= at S; 0: it is none. */
+static size_t upper_name(const char *s)
+{
+	size_t n = strcspn(s, "=");
+
+	return s[n] && isupper((unsigned char)s[0]) && shell_is_name(s, n) ? n : 0;
+}
+
+/* An upper-case NAME= at the start of a word, or in an option behind = or a comma; NULL: none. */
+static const char *find_upper(const char *word)
+{
+	const char *s = word;
+
+	while (upper_name(s) == 0) {
+		s += strcspn(s, "=,");
+		if (word[0] != '-' || !*s)
+			return NULL;
+		s++;
+	}
+	return s;
+}
+
+/* env NAME=VALUE, mpirun -x NAME=VALUE, srun --export=ALL,NAME=VALUE: environments of others. */
 static int others(struct shell *sh, size_t from)
 {
 	int r = 0;
 
-	for (size_t i = from; r == 0 && i < sh->n_words; i++)
-		if (sh->words[i].name_size > 1 && isupper((unsigned char)sh->words[i].text[0]))
-			r = note_word(sh, &sh->words[i],
-				      "it is an argument of a command, for what that starts");
+	for (size_t i = from; r == 0 && i < sh->n_words; i++) {
+		const char *s = find_upper(sh->words[i].text);
+		_cleanup_(freep) char *name = s ? strndup(s, upper_name(s)) : NULL;
+
+		if (s)
+			r = name ? import_note(sh->im, sh->words[i].line, name,
+					       "it is an argument of a command, for what that "
+					       "starts")
+				 : -ENOMEM;
+	}
 	return r;
 }
 

@@ -128,13 +128,15 @@ tests_fuzz_fuzz_ctl_SOURCES = tests/fuzz/fuzz-ctl.c $(REPLAY)
 tests_fuzz_fuzz_ctl_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
 tests_fuzz_fuzz_ctl_LDADD = client/ctl/libctl.la $(LIB_FUZZING_ENGINE)
 
-IMPORT_TESTS = tests/unit/test-import tests/unit/test-import-profile \
+IMPORT_TESTS = tests/unit/test-import tests/unit/test-import-files tests/unit/test-import-profile \
 	tests/unit/test-import-python tests/unit/test-import-python-names \
 	tests/unit/test-unitfiles
 check_PROGRAMS += $(IMPORT_TESTS)
 TESTS += $(IMPORT_TESTS)
 tests_unit_test_import_SOURCES = tests/unit/test-import.c tests/unit/import-show.h tests/unit/test.h
 tests_unit_test_import_LDADD = client/ctl/libctl.la
+tests_unit_test_import_files_SOURCES = tests/unit/test-import-files.c tests/unit/test.h
+tests_unit_test_import_files_LDADD = client/ctl/libctl.la
 tests_unit_test_import_profile_SOURCES = tests/unit/test-import-profile.c tests/unit/test.h
 tests_unit_test_import_profile_LDADD = client/ctl/libctl.la
 tests_unit_test_import_python_SOURCES = tests/unit/test-import-python.c tests/unit/import-show.h tests/unit/test.h

@@ -167,6 +167,15 @@ def test_what_is_no_constant_is_left_out(write):
         assert n["file"] == str(source) and f"{source}:{n['line']}: " in d["text"]
 
 
+@pytest.mark.parametrize("name", ["sglang-sitecustomize.py", "vllm-helper.py", "nccl-update.py", "launcher.py"])
+def test_what_is_taken_is_what_python_does(name):
+    """Files as they are written by hand (the unit test has their profiles)."""
+    source = SEED.parent / name
+    real = run_python(source)
+    for n, value in values(document(source)).items():
+        assert real.get(n.encode()) == (value.encode() if value is not None else None), n
+
+
 def test_left_out_lines_are_told_where_the_profile_goes_to_a_file(write, tmp_path):
     source = write("sitecustomize.py", FORMS)
     done = ctl("import", source, "-o", tmp_path / "a.ini")

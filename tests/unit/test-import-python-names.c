@@ -79,7 +79,11 @@ TEST(reasons)
 	check_streq(py("e = os.environ\ne = f()\ne['A'] = 'b'"),
 		    "1? -: os.environ gets a name that is bound again: what is done by that name "
 		    "is not read\n");
-	check_streq(py("environ = dict(os.environ)\nenviron['A'] = 'b'"), "");
+	check_streq(py("environ = dict(os.environ)\nenviron['A'] = 'b'"),
+		    "1? -: a copy of os.environ, for what is started with it: what is set in it is "
+		    "not read\n");
+	check_streq(py("exec(\"os.environ['A'] = 'b'\")"),
+		    "1? -: a text is run as a program, which is not read\n");
 }
 
 TEST(numbers)
@@ -151,7 +155,7 @@ TEST(loops)
 	check_streq(py("for k, v in {'A': 'b', 'A': 'c'}.items(): os.environ.setdefault(k, v)"),
 		    "1 default A=c\n");
 	check_streq(py("for k, v in {'A': f(), 'C': 'd'}.items():\n  os.environ[k] = v"),
-		    "1 unknown A=\n1 force C=d\n1? A: v is not a constant there\n");
+		    "1 unknown A=\n1 force C=d\n1? A: it is computed (f)\n");
 }
 
 TEST(loops_not_certain)
@@ -161,7 +165,7 @@ TEST(loops_not_certain)
 		       "  os.environ[k] = v"),
 		    "1 unknown A=\n1? A: it depends on a condition (for, line 1)\n");
 	check_streq(py("for k, v in {'A': 'b'}.items():\n  v = g(v)\n  os.environ[k] = v"),
-		    "1 unknown A=\n1? A: v is not a constant there\n");
+		    "1 unknown A=\n1? A: a name in it is bound in that body\n");
 	check_streq(py("for k, v in load().items():\n  os.environ['A'] = 'b'"),
 		    "2 unknown A=\n2? A: it depends on a condition (for, line 1)\n");
 	check_streq(py("if x:\n  for k, v in {'A': 'b'}.items():\n    os.environ[k] = v"),
