@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The GPU run: tests/gpu/run.sh PREFIX PYTHON. PYTHON is a venv's interpreter with torch; its hook is installed and removed
-# again. Needs two GPUs. Prints what docs/GPU-RUNS.md records.
+# again. One GPU a rank where there are two, else both share it. Prints what docs/GPU-RUNS.md records.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 prefix=$1 python=$2
@@ -39,6 +39,22 @@ for profile in pcie8 simple; do
 	echo "-- profile $profile"
 	new_job "$python" "$here/two-ranks.py" "$dir/$profile"
 done
+
+# switch_between NAME [CTL]: two ranks of one launcher, with a switch from pcie8 to simple between their starts
+switch_between() {
+	"$ctl" use pcie8 >/dev/null
+	new_job "$here/launch.sh" "$python" "$dir/$1" ${2:+"$2"} &
+	until [ -e "$dir/$1.started.0" ]; do sleep 0.05; done
+	"$ctl" use simple >/dev/null
+	touch "$dir/$1.switched"
+	wait $!
+	"$python" -c 'import sys; sys.path.insert(0, sys.argv[1]); import gpu_ranks
+for rank in range(2): gpu_ranks.print_log(rank, sys.argv[2])' "$here" "$dir/$1"
+}
+echo "-- a switch between the starts of rank 0 and rank 1, with cudaenv"
+switch_between with
 "$ctl" off >/dev/null
 echo "-- off"
 new_job "$python" "$here/two-ranks.py" "$dir/off"
+echo "-- a switch between the starts of rank 0 and rank 1, each given what is in force by hand"
+switch_between by-hand "$ctl"
