@@ -22,6 +22,10 @@ enum known_kind {
 };
 
 enum known_kind known_kind(const char *name);
+/* For printf(), with a name: why a member of cudaenv-admin may not set it. */
+#define KNOWN_PLAIN_ONLY                                                                           \
+	"%.128s is not known as a plain setting: what may name code, files or addresses is set "   \
+	"by root, or stands in a profile"
 /* Does it begin as those of a family do? */
 bool known_family(const char *name);
 /* The known one that NAME, which is not, is a slip or two away from, in its family; NULL: none. */

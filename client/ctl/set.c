@@ -5,6 +5,7 @@
 #include "client/ctl/change.h"
 #include "client/ctl/findings.h"
 #include "client/ctl/jsonutil.h"
+#include "common/known.h"
 #include "common/profile-derive.h"
 #include "common/util.h"
 
@@ -54,11 +55,28 @@ static void add_findings(const struct ctl *ctl, struct json_object *o,
 		findings_warn(findings);
 }
 
+/* As cudaenvd does: a member of the group may not set everything. */
+static int check_rights(struct ctl *ctl, int argc, char *argv[])
+{
+	_cleanup_(json_putp) struct json_object *o = NULL;
+	int r = ctl_call(ctl, "MayChange", NULL, &o);
+
+	for (int i = 0; r == CTL_GOOD && !json_true(o, "set_any") && i < argc; i++) {
+		_cleanup_(freep) char *name = strndup(argv[i], strcspn(argv[i], "="));
+
+		if (!name)
+			return ctl_error(CTL_FAILED, "out of memory");
+		if (known_kind(name) != KNOWN_PLAIN)
+			return ctl_error(CTL_BAD_NEWS, "set: " KNOWN_PLAIN_ONLY, name);
+	}
+	return r;
+}
+
 static int dry_set(struct ctl *ctl, int argc, char *argv[], const struct target *target,
 		   const struct findings *findings)
 {
 	_cleanup_(json_putp) struct json_object *o = NULL, *status = NULL;
-	int r = ctl_may_change(ctl);
+	int r = check_rights(ctl, argc, argv);
 
 	if (r == CTL_GOOD)
 		r = ctl_call(ctl, "GetStatus", NULL, &status);
@@ -119,8 +137,9 @@ const struct verb verb_set = {
 	.help = "Each takes the place of the profile's own, with its rule; what the profile\n"
 		"lacks is set where the process has none. Further ones join those that are set\n"
 		"for the same unit or user, and the end is that of the last command. The same\n"
-		"names and values are refused as in a profile. Taken back by cudaenvctl use\n"
-		"--reset. Needs cudaenvd.",
+		"names and values are refused as in a profile; a member of cudaenv-admin sets\n"
+		"plain settings of NCCL, CUDA and Triton alone, root the others too. Taken back\n"
+		"by cudaenvctl use --reset. Needs cudaenvd.",
 	.flags = VERB_CHANGES,
 	.min_arguments = 1,
 	.max_arguments = -1,

@@ -10,6 +10,7 @@
 #include <systemd/sd-id128.h>
 #include <time.h>
 
+#include "common/known.h"
 #include "common/util.h"
 #include "daemon/log.h"
 #include "daemon/manager/control.h"
@@ -178,6 +179,26 @@ static int read_strings(sd_bus_message *m, struct words *ret)
 	return r < 0 ? r : sd_bus_message_exit_container(m);
 }
 
+/* A member of the group chooses among root's settings; what names code, files or addresses takes root. */
+static bool is_root_or_own(const struct client *c)
+{
+	return c->control->manager->user || c->peer.uid == 0;
+}
+
+static int check_names(const struct client *c, const struct words *variables, sd_bus_error *error)
+{
+	for (size_t i = 0; !is_root_or_own(c) && i < variables->n; i++) {
+		const char *assignment = variables->items[i];
+		_cleanup_(freep) char *name = strndup(assignment, strcspn(assignment, "="));
+
+		if (!name)
+			return -ENOMEM;
+		if (known_kind(name) != KNOWN_PLAIN)
+			return sd_bus_error_setf(error, ERROR_DENIED, KNOWN_PLAIN_ONLY, name);
+	}
+	return 0;
+}
+
 static int set(struct client *c, sd_bus_message *m, char **ret, sd_bus_error *error)
 {
 	_cleanup_(freep) char *user = NULL;
@@ -189,6 +210,8 @@ static int set(struct client *c, sd_bus_message *m, char **ret, sd_bus_error *er
 
 	if (r >= 0)
 		r = sd_bus_message_read(m, "sts", &scope, &seconds, &reason);
+	if (r >= 0)
+		r = check_names(c, &variables, error);
 	if (r >= 0)
 		r = operation_set(c->control->manager, &who, &variables, scope, seconds, reason,
 				  ret, error);
@@ -227,7 +250,8 @@ static int reload(struct client *c, sd_bus_message *m, char **ret, sd_bus_error 
 /* Whoever may not is told so before, in the words in which the change itself is denied. */
 static int may_change(struct client *c, sd_bus_message *m, char **ret, sd_bus_error *error)
 {
-	*ret = strdup("{\"may_change\":true}");
+	*ret = strdup(is_root_or_own(c) ? "{\"may_change\":true,\"set_any\":true}"
+					: "{\"may_change\":true,\"set_any\":false}");
 	return *ret ? 0 : -ENOMEM;
 }
 

@@ -192,6 +192,21 @@ def test_the_sandbox_that_pins(booted, applied):
     booted.sh("cudaenvctl rollback")
 
 
+def test_what_an_administrator_may_set(booted, applied):
+    """Membership in the group chooses and tunes; it gives no code to other people's processes."""
+    booted.sh("id -u tuner >/dev/null 2>&1 || useradd -M -G cudaenv-admin tuner")
+    as_member = "setpriv --reuid=tuner --regid=tuner --init-groups cudaenvctl"
+    booted.sh(f"{as_member} set NCCL_DEBUG=INFO NCCL_NTHREADS=256 --unit probe.service")
+    for name in ("NCCL_NET_PLUGIN", "CUDA_INJECTION64_PATH", "TRITON_PTXAS_PATH", "NCCL_COMM_ID", "NCCL_CONF_FILE", "LESSOPEN",
+                 "CUDA_HOME", "NCCL_NOT_KNOWN"):
+        for dry in ("", "--dry-run "):
+            done = booted.run(f"{as_member} set {dry}{name}=/tmp/x NCCL_DEBUG=INFO --unit probe.service")
+            assert (done.status, done.out) == (1, "") and done.err.startswith(f"cudaenvctl: set: {name} is not known as a plain"), done
+    booted.sh("cudaenvctl set NCCL_NET_PLUGIN=none --unit probe.service")
+    assert booted.run(f"{as_member} set --dry-run NCCL_DEBUG=WARN --unit probe.service").status == 0
+    booted.sh("cudaenvctl use --reset --unit probe.service && userdel tuner")
+
+
 def test_a_running_unit_is_released(booted, applied):
     """With the rights that the units leave them: the broker tells what another user's process reported, and replaces its pin."""
     booted.write("/etc/systemd/system/hold.service",
