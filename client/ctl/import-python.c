@@ -99,17 +99,17 @@ static int bind(struct python *py, size_t i, size_t value, bool *ret_taken)
 	size_t e = python_past(py, value, ALIAS_ENVIRON);
 	const char *why;
 	const struct block *b = python_place(py, NULL, &why);
-	bool environ = e > 0 && e == py->end, setdefault = e > 0 && e + 2 == py->end &&
-							   python_is(py, e, ".") &&
-							   python_is(py, e + 1, "setdefault");
+	bool is_environ = e > 0 && e == py->end, is_setdefault = e > 0 && e + 2 == py->end &&
+								 python_is(py, e, ".") &&
+								 python_is(py, e + 1, "setdefault");
 
-	if ((environ || setdefault) && name && name->bound > 1 && py->calls == 0)
+	if ((is_environ || is_setdefault) && name && name->bound > 1 && py->calls == 0)
 		return import_note(py->im, py->t[i].line, NULL,
 				   "os.environ gets a name that is bound again: what is done by "
 				   "that name is not read");
-	*ret_taken = environ || setdefault;
-	if (environ || setdefault)
-		return python_alias_add(py, i, environ ? ALIAS_ENVIRON : ALIAS_SETDEFAULT);
+	*ret_taken = is_environ || is_setdefault;
+	if (is_environ || is_setdefault)
+		return python_alias_add(py, i, is_environ ? ALIAS_ENVIRON : ALIAS_SETDEFAULT);
 	if (!b &&
 	    (python_alias_is(py, i, ALIAS_ENVIRON) || python_alias_is(py, i, ALIAS_SETDEFAULT)))
 		return python_alias_add(py, i, ALIAS_NOTHING);
