@@ -69,9 +69,12 @@ void change_print_ended(struct json_object *ended, const char *scope, bool dry_r
 {
 	size_t n = ended ? json_object_array_length(ended) : 0;
 
-	if (n == 0 && scope) {
-		printf("There is no override for ");
-		print_escaped(scope);
+	/* For the node it is its choice that was to end. */
+	if (n == 0 && !streq(scope, "node")) {
+		bool all = streq(scope, "all");
+
+		printf("There is no override%s", all ? "" : " for ");
+		print_escaped(all ? "" : scope);
 		printf(".\n");
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -95,7 +98,7 @@ static void print_done(const struct ctl *ctl, struct json_object *o, const struc
 	bool is_reset = action && streq(action, "reset");
 
 	if (is_reset)
-		change_print_ended(json_array(o, "ended"), node ? NULL : target->text, false);
+		change_print_ended(json_array(o, "ended"), target->text, false);
 	if (node && (is_reset || !target || target->seconds == 0))
 		print_switch(ctl, o, false);
 	else if (!is_reset)
@@ -141,7 +144,7 @@ int change_finish(struct ctl *ctl, struct json_object *o, const struct target *t
 /* The document and the lines of a switch that is not made. TO: NULL for none. */
 int change_dry_node(struct ctl *ctl, const struct published *p, const char *action,
 		    struct json_object *status, const char *profile, const char *to,
-		    struct json_object *ended)
+		    const char *scope, struct json_object *ended)
 {
 	_cleanup_(json_putp) struct json_object *o = json_object_new_object();
 	const char *mode_text = json_string(status, "mode");
@@ -159,12 +162,14 @@ int change_dry_node(struct ctl *ctl, const struct published *p, const char *acti
 	json_object_object_add(o, "generation",
 			       json_object_new_int64(json_number(status, "generation", 0)));
 	json_object_object_add(o, "own_job", own_job_json(&own));
+	json_object_object_add(o, "scope", json_text(scope));
 	if (ended)
 		json_object_object_add(o, "ended", json_object_get(ended));
 	if (ctl->json) {
 		change_print_json(ctl, o);
 	} else {
-		change_print_ended(ended, NULL, true);
+		if (ended)
+			change_print_ended(ended, scope, true);
 		print_switch(ctl, o, true);
 		own_job_print(&own, true);
 	}

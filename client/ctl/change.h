@@ -18,14 +18,14 @@ void change_print_json(const struct ctl *ctl, struct json_object *o);
 int change_finish(struct ctl *ctl, struct json_object *o, const struct target *target);
 
 /* The document and the lines of a change of the node's choice that is not made. TO: NULL for none.
- * ENDED: the overrides that would end with it; NULL: that is not asked. */
+ * ENDED: the overrides of SCOPE that would end with it; NULL: that is not asked. */
 int change_dry_node(struct ctl *ctl, const struct published *p, const char *action,
 		    struct json_object *status, const char *profile, const char *to,
-		    struct json_object *ended);
+		    const char *scope, struct json_object *ended);
 /* The fields that every answer about an override has; a verb's own follow. */
 void change_dry_fields(struct json_object *o, const char *action, struct json_object *status,
 		       const struct target *target);
 void change_print_override(const struct ctl *ctl, struct json_object *o,
 			   const struct target *target, bool dry_run);
-/* SCOPE: said where nothing ended; NULL: not. */
+/* SCOPE, "all" for every one, is said where nothing ended. */
 void change_print_ended(struct json_object *ended, const char *scope, bool dry_run);

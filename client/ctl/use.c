@@ -10,7 +10,7 @@
 #include "common/util.h"
 
 static struct override_options arg_options;
-static bool arg_reset;
+static bool arg_reset, arg_node;
 
 /* By name in a List answer. */
 static struct json_object *find_profile(struct json_object *list, const char *name)
@@ -88,12 +88,13 @@ static int dry_use(struct ctl *ctl, const char *name, const struct target *targe
 	if (r != CTL_GOOD)
 		return r;
 	if (target->scope.kind == SCOPE_NODE && target->seconds == 0)
-		return change_dry_node(ctl, &p, "use", status, name, digest, NULL);
+		return change_dry_node(ctl, &p, "use", status, name, digest, "node", NULL);
 	return dry_override(ctl, status, name, digest, target);
 }
 
-/* Back to what the settings say. */
-static int dry_reset_node(struct ctl *ctl, struct json_object *list, struct json_object *status)
+/* All overrides end, or the node's own one and choice: what the settings say then counts. */
+static int dry_reset_node(struct ctl *ctl, struct json_object *list, struct json_object *status,
+			  const struct target *target, struct json_object *ended)
 {
 	_cleanup_(published_done) struct published p = PUBLISHED_NULL;
 	const char *name = json_string(list, "configured");
@@ -101,33 +102,42 @@ static int dry_reset_node(struct ctl *ctl, struct json_object *list, struct json
 
 	if (r != CTL_GOOD)
 		return r;
+	if (!arg_node)
+		return change_dry_node(ctl, &p, "reset", status, json_string(status, "active"),
+				       json_string(status, "digest"), target->text, ended);
 	return change_dry_node(ctl, &p, "reset", status, name,
 			       name ? json_string(find_profile(list, name), "digest") : NULL,
-			       json_array(list, "overrides"));
+			       target->text, ended);
 }
 
-static int dry_reset(struct ctl *ctl, const struct target *target)
+static struct json_object *ended_by(struct json_object *status, const struct target *target)
 {
-	_cleanup_(json_putp) struct json_object *list = NULL, *status = NULL, *o = NULL;
-	struct json_object *ended, *all;
-	int r = ask(ctl, &list, &status);
+	struct json_object *ended = json_object_new_array(), *all = json_array(status, "overrides");
 
-	if (r != CTL_GOOD)
-		return r;
-	if (target->scope.kind == SCOPE_NODE)
-		return dry_reset_node(ctl, list, status);
-	o = json_object_new_object();
-	ended = json_object_new_array();
-	all = json_array(status, "overrides");
 	for (size_t i = 0; all && i < json_object_array_length(all); i++) {
 		struct json_object *one = json_object_array_get_idx(all, i);
 		const char *scope = json_string(one, "scope");
 
-		if (scope && streq(scope, target->text))
+		if (streq(target->text, "all") || (scope && streq(scope, target->text)))
 			json_object_array_add(ended, json_object_get(one));
 	}
+	return ended;
+}
+
+static int dry_reset(struct ctl *ctl, const struct target *target)
+{
+	_cleanup_(json_putp) struct json_object *list = NULL, *status = NULL, *o = NULL,
+						*ended = NULL;
+	int r = ask(ctl, &list, &status);
+
+	if (r != CTL_GOOD)
+		return r;
+	ended = ended_by(status, target);
+	if (target->scope.kind == SCOPE_NODE)
+		return dry_reset_node(ctl, list, status, target, ended);
+	o = json_object_new_object();
 	change_dry_fields(o, "reset", status, target);
-	json_object_object_add(o, "ended", ended);
+	json_object_object_add(o, "ended", json_object_get(ended));
 	if (ctl->json)
 		change_print_json(ctl, o);
 	else
@@ -142,6 +152,11 @@ static int check_arguments(int argc, char *argv[])
 		return ctl_error(CTL_USAGE, "--reset takes no profile, but '%s' is given", argv[0]);
 	if (arg_reset && arg_options.duration)
 		return ctl_error(CTL_USAGE, "--reset is at once: it takes no --for");
+	if (arg_node && !arg_reset)
+		return ctl_error(CTL_USAGE, "--node goes with --reset; use without --unit and "
+					    "--user is for the node");
+	if (arg_node && (arg_options.unit || arg_options.user))
+		return ctl_error(CTL_USAGE, "either --node, or --unit or --user");
 	if (!arg_reset && argc == 0 && arg_options.user)
 		return ctl_error(
 			CTL_USAGE,
@@ -175,6 +190,10 @@ static int run_use(struct ctl *ctl, int argc, char *argv[])
 		r = target_find(&arg_options, &target);
 	if (r != CTL_GOOD)
 		return r;
+	if (arg_reset && target.scope.kind == SCOPE_NODE) {
+		strcpy(target.text, arg_node ? "node" : "all");
+		strcpy(target.request, target.text);
+	}
 	if (arg_reset)
 		return reset(ctl, &target);
 	if (ctl->dry_run)
@@ -247,7 +266,7 @@ static int dry_rollback(struct ctl *ctl)
 	if (r == 0)
 		return ctl_error(CTL_BAD_NEWS, "there is no switch to go back from");
 	profile = to ? published_profile(&p, to) : NULL;
-	return change_dry_node(ctl, &p, "rollback", status, profile, to, NULL);
+	return change_dry_node(ctl, &p, "rollback", status, profile, to, "node", NULL);
 }
 
 static int run_rollback(struct ctl *ctl, int argc, char *argv[])
@@ -265,8 +284,11 @@ static int run_rollback(struct ctl *ctl, int argc, char *argv[])
 static const struct ctl_option use_options[] = {
 	OVERRIDE_OPTIONS(arg_options),
 	{.name = "reset",
-	 .help = "end the overrides of --unit or --user; alone: all, and the choice of use",
+	 .help = "end the overrides of --unit or --user; alone: all of them",
 	 .flag = &arg_reset},
+	{.name = "node",
+	 .help = "with --reset: the node's own choice ends, the settings decide again",
+	 .flag = &arg_node},
 	{0},
 };
 

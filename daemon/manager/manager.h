@@ -184,7 +184,7 @@ int operation_use_for(struct manager *m, const struct caller *who, const char *p
 int operation_set(struct manager *m, const struct caller *who, const struct words *variables,
 		  const char *scope, uint64_t seconds, const char *reason, char **ret,
 		  sd_bus_error *error);
-/* "node": all overrides, and the node's own choice. */
+/* SCOPE "all": all overrides; "node": the node's own choice too. */
 int operation_reset(struct manager *m, const struct caller *who, const char *scope,
 		    const char *reason, char **ret, sd_bus_error *error);
 int operation_rollback(struct manager *m, const struct caller *who, const char *reason, char **ret,

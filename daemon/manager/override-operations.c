@@ -440,13 +440,12 @@ static void keep_ended(struct overrides *old, const struct overrides *now)
 	old->n = kept;
 }
 
-/* Takes SCOPE's overrides out of NEXT; the node's own choice is that of the settings again. */
+/* Takes the overrides of SCOPE (NULL: all) out of NEXT. For the node its own choice goes too: it is
+ * that of the settings again. */
 static int reset(struct manager *m, const struct scope *scope, struct active *next)
 {
-	bool all = scope->kind == SCOPE_NODE;
-
-	overrides_remove(&next->overrides, all ? NULL : scope);
-	if (all)
+	overrides_remove(&next->overrides, scope);
+	if (scope && scope->kind == SCOPE_NODE)
 		next->chosen = false;
 	return switch_resolve(m, NULL, next);
 }
@@ -456,15 +455,16 @@ int operation_reset(struct manager *m, const struct caller *who, const char *sco
 {
 	_cleanup_(freep) char *fault = NULL;
 	struct overrides old = {0};
-	char from[DIGEST_SIZE], text[SCOPE_TEXT_SIZE];
+	char from[DIGEST_SIZE], text[SCOPE_TEXT_SIZE] = "all";
 	struct active next;
 	struct scope s;
+	bool all = streq(scope, "all");
 	int r;
 
 	r = operation_check_reason(reason, error);
 	if (r < 0)
 		return r;
-	r = scope_parse(scope, &s, &fault);
+	r = all ? 0 : scope_parse(scope, &s, &fault);
 	if (fault)
 		return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS, fault);
 	if (r == 0)
@@ -472,10 +472,11 @@ int operation_reset(struct manager *m, const struct caller *who, const char *sco
 	if (r < 0)
 		return r;
 	strcpy(from, next.digest);
-	scope_format(&s, text);
+	if (!all)
+		scope_format(&s, text);
 	r = overrides_copy(&next.overrides, &old);
 	if (r == 0)
-		r = reset(m, &s, &next);
+		r = reset(m, all ? NULL : &s, &next);
 	if (r < 0)
 		active_done(&next);
 	else

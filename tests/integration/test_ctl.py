@@ -185,7 +185,7 @@ def test_status_when_what_is_named_is_not_there(node):
     wait_until(lambda: node.json("status", ok=None)["verdict"] == verdict, "the rule gives base")
     node.ctl("status")
     node.ctl("use", "base")
-    done = node.ctl("use", "--reset")
+    done = node.ctl("use", "--reset", "--node")
     assert done.stdout.startswith("In use: no profile (before: ")
     assert "profile bad has errors; cudaenvctl check bad shows them" in done.stderr
 

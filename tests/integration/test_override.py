@@ -183,15 +183,31 @@ def test_the_whole_node_for_a_time(base):
 def test_reset_of_everything(base):
     base.ctl("use", "debug", "--user", OTHER)
     base.ctl("set", "A=1", "--unit", "vllm")
+    digest = profiles(base)["base"]
     dry = base.json("use", "--reset", "--dry-run")
-    assert dry["to"] is None and dry["ended"] == overrides(base) and len(dry["ended"]) == 2
+    assert dry["to"] == digest and dry["ended"] == overrides(base) and len(dry["ended"]) == 2
     assert "Would end for unit vllm.service: A=1.\n" in base.ctl("use", "--reset", "--dry-run").stdout
     done = base.json("use", "--reset")
     assert sorted(o["scope"] for o in done["ended"]) == ["unit vllm.service", f"user {OTHER}"]
-    assert done["to"] is None and done["from"] == profiles(base)["base"]
-    assert digest_of(base, 0) == "none"
+    assert (done["from"], done["to"], done["scope"]) == (digest, digest, "all") == (dry["from"], dry["to"], dry["scope"])
+    assert digest_of(base, 0) == digest and overrides(base) == []
+    assert base.ctl("use", "--reset").stdout.startswith(f"There is no override.\nIn use: base, snapshot {digest[:12]} (as before).\n")
+
+
+def test_reset_of_the_choice(base):
+    """The node's own choice and override end, nobody else's."""
+    digests = profiles(base)
+    base.ctl("use", "debug", "--user", OTHER)
+    base.ctl("use", "team", "--for", "1h")
+    dry, done = base.json("use", "--reset", "--node", "--dry-run"), base.json("use", "--reset", "--node")
+    for answer in dry, done:
+        assert [o["profile"] for o in answer["ended"]] == ["team"]
+        assert (answer["from"], answer["to"], answer["scope"]) == (digests["base"], None, "node")
+    assert digest_of(base, 0) == "none" and digest_of(base, OTHER) == digests["debug"]
     base.ctl("rollback")
-    assert digest_of(base, 0) == profiles(base)["base"] and overrides(base) == []
+    assert digest_of(base, 0) == digests["base"]
+    assert "either --node" in base.ctl("use", "--reset", "--node", "--user", OTHER, ok=2).stderr
+    assert "--node goes with --reset" in base.ctl("use", "base", "--node", ok=2).stderr
 
 
 def test_off_and_on_keep_them(base):

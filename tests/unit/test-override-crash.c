@@ -304,14 +304,15 @@ TEST(full_runtime_tree)
 	summary(m, before);
 	fail_from(0, ENOSPC);
 	check(set(m, "C=1", "user 77") < 0 && use_for(m, "a", "user 78", 0) < 0);
-	check(reset(m, "node") < 0);
+	check(reset(m, "node") < 0 && reset(m, "all") < 0);
 	fail_from(0, 0);
 	summary(m, now);
 	check_streq(now, before);
 	consistent(m);
-	check(reset(m, "node") == 0 && m->state->active.overrides.n == 0);
+	check(m->state->active.chosen);
+	check(reset(m, "all") == 0 && m->state->active.overrides.n == 0 && m->state->active.chosen);
+	check(reset(m, "node") == 0 && !m->state->active.chosen);
 	check_streq(m->state->active.profile, "b");
-	check(!m->state->active.chosen);
 	manager_free(m);
 }
 
