@@ -63,23 +63,41 @@ static bool is_wrong(const struct why_variable *v)
 	return v->verdict != WHY_OK && v->verdict != WHY_UNKNOWN;
 }
 
+/* Docker's and systemd's filters are such. */
+static bool is_silent(const struct why *w)
+{
+	return w->filtered && w->report_error == -ENODATA;
+}
+
 #define NAMES_SHOWN 3
+
+/* To be named: not one that only goes with another of its group. */
+static bool is_cause(const struct why_variable *v)
+{
+	return is_wrong(v) && !v->because;
+}
 
 static void print_wrong(FILE *f, const struct why *w)
 {
-	size_t wrong = 0, shown = 0;
+	size_t wrong = 0, causes = 0, shown = 0;
 
-	for (size_t i = 0; i < w->n_variables; i++)
+	for (size_t i = 0; i < w->n_variables; i++) {
 		wrong += is_wrong(&w->variables[i]);
+		causes += is_cause(&w->variables[i]);
+	}
 	fprintf(f, "NOT AS INTENDED: %zu of %zu variable%s:", wrong, w->n_variables,
 		w->n_variables == 1 ? "" : "s");
 	for (size_t i = 0; i < w->n_variables && shown < NAMES_SHOWN; i++)
-		if (is_wrong(&w->variables[i]))
+		if (is_cause(&w->variables[i]))
 			fprintf(f, "%s %s is %s", shown++ > 0 ? "," : "",
 				w->variables[i].entry->name,
 				why_verdict_word(w->variables[i].verdict));
-	if (wrong > shown)
+	if (causes > shown)
 		fprintf(f, ", ...");
+	if (causes == 0)
+		fprintf(f, " %s is kept out, for %s differs", w->only, w->variables[0].because);
+	else if (wrong > causes)
+		fprintf(f, ", which keeps out %zu more of its group", wrong - causes);
 }
 
 /* A new job in its place would get this. */
@@ -150,9 +168,11 @@ static void print_verdict(FILE *f, const struct why *w, enum finding finding)
 		break;
 	case NOT_KNOWN:
 		fprintf(f, "NOT KNOWN: %s",
-			!w->intended ? "its snapshot cannot be read here"
-				     : "there is no report, and the environment it was executed "
-				       "with does not tell");
+			!w->intended   ? "its snapshot cannot be read here"
+			: is_silent(w) ? "under a system call filter it decides by the published "
+					 "files and reports nothing"
+				       : "there is no report, and the environment it was executed "
+					 "with does not tell");
 		break;
 	case ALL_GOOD:
 		if (w->only)
@@ -210,7 +230,9 @@ static void advise_unregistered(FILE *f, const struct why *w)
 			"status --python %s), then start it again; what ran before stays as it is",
 			user, exe);
 	else
-		fprintf(f, "start it with cudaenvctl%s exec -- COMMAND; only Python has a hook",
+		fprintf(f,
+			"start it with cudaenvctl%s exec -- COMMAND; only Python has a hook (what "
+			"it starts in Python, too)",
 			user);
 }
 
@@ -218,9 +240,14 @@ static void advise_unregistered(FILE *f, const struct why *w)
 static void advise_variable(FILE *f, const struct why *w)
 {
 	const struct why_variable *v = w->variables;
+	const struct why_variable *end = v + w->n_variables;
 
-	while (!is_wrong(v))
+	while (v < end && !is_cause(v))
 		v++;
+	if (v == end) { /* asked about one of a group alone */
+		fprintf(f, "take %s out of what starts it", w->variables[0].because);
+		return;
+	}
 	switch (v->verdict) {
 	case WHY_OVERRIDDEN:
 		fprintf(f, "take %s out of what starts it, or move it to [env.force]",
@@ -293,7 +320,9 @@ static void print_advice(FILE *f, const struct why *w, enum finding finding)
 		advise_variable(f, w);
 		break;
 	case NOT_KNOWN:
-		if (w->report_error == 0 || w->report_error == -ENODATA)
+		if (is_silent(w))
+			fprintf(f, "ask the program itself, or start it without the filter");
+		else if (w->report_error == 0 || w->report_error == -ENODATA)
 			advise_restart(f, w);
 		else
 			fprintf(f, "ask again: of its report, %s", report_trouble(w->report_error));

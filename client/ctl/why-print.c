@@ -42,6 +42,7 @@ static struct json_object *variable_json(const struct why *w, const struct why_v
 	json_object_object_add(o, "override", json_text(v->override));
 	json_object_object_add(o, "reported", json_text(state_of(w, v)));
 	json_object_object_add(o, "exec_block", json_text(v->exec_block));
+	json_object_object_add(o, "because", json_text(v->because));
 	json_object_object_add(o, "live", NULL);
 	return o;
 }
@@ -276,7 +277,10 @@ static int print_variables(const struct why *w)
 			table_cell_format(&t, "set for %s", v->override);
 		else
 			table_cell(&t, v->file);
-		table_cell(&t, state_of(w, v));
+		if (v->because)
+			table_cell_format(&t, "kept, %s differs", v->because);
+		else
+			table_cell(&t, state_of(w, v));
 		table_cell(&t, v->exec_block);
 	}
 	if (w->n_variables > 0 && ctl_terminal())

@@ -12,10 +12,12 @@
 #include "client/ctl/control.h"
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/rules.h"
+#include "client/ctl/slurp.h"
 #include "common/profile.h"
 #include "common/util.h"
 
-#define SHOW_USEC ((uint64_t)1500 * 1000)
+#define SHOW_USEC  ((uint64_t)1500 * 1000)
+#define STATUS_MAX ((size_t)1024 * 1024) /* bytes of /proc/PID/status */
 
 static void why_done(struct why *w)
 {
@@ -217,6 +219,21 @@ static void find_block(struct why *w)
 	w->token = token && digest_valid(token) ? token : NULL;
 }
 
+/* A process whose state cannot be read is taken for one without. */
+static void find_filter(struct why *w)
+{
+	_cleanup_(freep) char *text = NULL;
+	char path[64];
+	const char *line;
+	size_t size;
+
+	(void)snprintf(path, sizeof path, "/proc/%d/status", (int)w->worker->pid);
+	if (slurp(SLURP_ROOT_HERE, path, STATUS_MAX, &text, &size) < 0)
+		return;
+	line = strstr(text, "\nSeccomp:\t");
+	w->filtered = line && line[STRLEN("\nSeccomp:\t")] != '0';
+}
+
 static bool is_list(const struct snapshot_entry *e)
 {
 	return e->rule == SNAPSHOT_PREPEND || e->rule == SNAPSHOT_APPEND ||
@@ -356,6 +373,20 @@ static void find_source(const struct why *w, struct why_variable *v)
 		v->override = find_override(w, v->entry);
 }
 
+/* Of a group of which nothing was set: the member that the process had another value for. */
+static const char *find_because(const struct why *w, const struct snapshot_entry *e)
+{
+	for (size_t i = 0; i < w->intended->n_entries; i++) {
+		const struct snapshot_entry *other = &w->intended->entries[i];
+		const char *value = exec_block_find(&w->block, other->name);
+
+		if (other->rule == SNAPSHOT_TOGETHER && streq(other->group, e->group) &&
+		    !is_list(other) && value && !streq(value, other->value))
+			return streq(other->name, e->name) ? NULL : other->name;
+	}
+	return NULL;
+}
+
 static int find_variables(struct why *w)
 {
 	size_t n = w->intended ? w->intended->n_entries : 0;
@@ -376,6 +407,9 @@ static int find_variables(struct why *w)
 			v->reported = report_state(&w->report, e->name);
 		v->verdict = w->report_error == 0 ? judge_report(w, v)
 						  : judge_block(w, e, v->exec_block);
+		if (v->verdict == WHY_OVERRIDDEN && e->rule == SNAPSHOT_TOGETHER &&
+		    (!v->exec_block || as_intended(e, v->exec_block)))
+			v->because = find_because(w, e);
 		w->counts[v->verdict]++;
 		w->n_variables++;
 	}
@@ -405,6 +439,7 @@ static int find_all(struct why *w, pid_t pid)
 	find_rule(w);
 	find_intended(w);
 	find_block(w);
+	find_filter(w);
 	find_report(w);
 	if (!still_the_same(w))
 		return ctl_error(CTL_BAD_NEWS, "process %d has ended meanwhile", (int)pid);

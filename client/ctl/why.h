@@ -30,6 +30,7 @@ struct why_variable {
 	const char *override;               /* "user alice": set for that, not in any file; NULL */
 	unsigned reported;                  /* enum cudaenv_state, 0: not */
 	const char *exec_block;             /* NULL: not there, or not known */
+	const char *because; /* the one of its group whose own value keeps it out too; NULL */
 	enum why_verdict verdict;
 };
 
@@ -58,6 +59,7 @@ struct why {
 	struct snapshot *reported; /* what was applied, where that is not what is intended now */
 	struct exec_block block;
 	bool disabled;     /* CUDAENV_DISABLE=1 in the exec block */
+	bool filtered;     /* under a seccomp filter, where a client talks to nobody */
 	const char *token; /* CUDAENV_SNAPSHOT there, if that is a digest; NULL */
 	struct why_variable *variables;
 	size_t n_variables;

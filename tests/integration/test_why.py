@@ -98,7 +98,7 @@ def test_all_as_intended(shared):
         line = PCIE8.splitlines().index("NCCL_PROTO = LL") + 1
         assert v == {"name": "NCCL_PROTO", "verdict": "ok", "rule": "default", "group": None, "intended": "LL",
                      "file": str(shared.profiles / "pcie8.ini"), "line": line, "override": None, "reported": "set", "exec_block": None,
-                     "live": None}
+                     "because": None, "live": None}
         # The child was handed them.
         document, status = reported(shared, child)
         assert status == 0 and variable(document, "NCCL_PROTO")["reported"] == "already"
@@ -169,6 +169,46 @@ def test_a_value_of_its_own_is_shown_and_no_other(shared):
         assert why(shared, main, "NCCL_ALGO")[1] == 0
 
 
+def test_one_of_a_group_keeps_out_the_others(node):
+    """The one that differs is to blame, not those that go with it."""
+    node.profile("group", "[together nccl]\nNCCL_ALGO = Ring\nNCCL_NTHREADS = 512\nNCCL_PROTO = LL\n[env]\nNCCL_DEBUG = WARN\n")
+    node.start()
+    node.ctl("use", "group")
+    node.ctl("on")
+    with program(node, env={"NCCL_PROTO": "Simple", "NCCL_ALGO": "Ring"}) as (main, _):
+        document, status = reported(node, main)
+        assert status == 1 and document["verdict"] == \
+            "NOT AS INTENDED: 2 of 4 variables: NCCL_PROTO is overridden, which keeps out 1 more of its group"
+        assert document["advice"].startswith("To do: take NCCL_PROTO out of what starts it")
+        assert {v["name"]: v["because"] for v in document["variables"]} == {
+            "NCCL_ALGO": None, "NCCL_NTHREADS": "NCCL_PROTO", "NCCL_PROTO": None, "NCCL_DEBUG": None}
+        assert "\tkept, NCCL_PROTO differs\t" in node.ctl("why", main, ok=1).stdout
+        document, status = why(node, main, "NCCL_NTHREADS")
+        assert document["verdict"] == "NOT AS INTENDED: 1 of 1 variable: NCCL_NTHREADS is kept out, for NCCL_PROTO differs"
+        assert document["advice"] == "To do: take NCCL_PROTO out of what starts it."
+
+
+def test_under_a_filter(shared):
+    """Docker, DynamicUser= and others bring one: such a process has its snapshot and reports nothing."""
+    code = ("import ctypes, os, signal\n"
+            "b = ctypes.create_string_buffer(bytes.fromhex('060000000000ff7f'), 8)\n"  # return ALLOW
+            "class P(ctypes.Structure): _fields_ = [('n', ctypes.c_ushort), ('f', ctypes.c_void_p)]\n"
+            "libc = ctypes.CDLL(None)\n"
+            "assert libc.prctl(38, 1, 0, 0, 0) == 0\n"
+            "assert libc.prctl(22, 2, ctypes.byref(P(1, ctypes.cast(b, ctypes.c_void_p))), 0, 0) == 0\n"
+            "ctypes.CDLL(os.environ['LIBRARY']).cudaenv_start(None, ctypes.byref(ctypes.c_void_p()))\n"
+            "print(os.getpid(), flush=True); signal.pause()\n")
+    p = subprocess.Popen(shared.new_job([sys.executable, "-c", code]), text=True, stdout=subprocess.PIPE,
+                         env=shared.environ(LIBRARY=LIBRARY), start_new_session=True)
+    try:
+        document, status = why(shared, int(p.stdout.readline()))
+        assert status == 1 and document["verdict"] == \
+            "NOT KNOWN: under a system call filter it decides by the published files and reports nothing"
+        assert document["advice"] == "To do: ask the program itself, or start it without the filter."
+    finally:
+        end(p)
+
+
 def test_what_no_hook_started(shared):
     p, pid = sleeping(shared)
     try:
@@ -177,7 +217,7 @@ def test_what_no_hook_started(shared):
         assert not document["registered"] and document["members"] is None and document["intended_by"] == "rules"
         assert document["report_missing"] == "the broker does not know it" and document["exec_block"] == "read"
         assert variable(document, "NCCL_PROTO")["verdict"] == "missing"
-        assert lines(shared, pid, ok=1)[-1] == "To do: start it with cudaenvctl exec -- COMMAND; only Python has a hook."
+        assert lines(shared, pid, ok=1)[-1] == "To do: start it with cudaenvctl exec -- COMMAND; only Python has a hook (what it starts in Python, too)."
     finally:
         end(p)
     p, pid = sleeping(shared, command=("/usr/bin/python3", "-I", "-S", "-c", "import signal; signal.pause()"))
