@@ -74,6 +74,20 @@ enum cudaenv_outcome {
 	CUDAENV_AGAIN = 4,
 };
 
+/* What became of CUDAENV_REQUIRE, by which a launcher asks for one snapshot, or one rank digest, on
+ * all nodes of a job. */
+enum cudaenv_required {
+	/* It is not in the environment, or the mode is off or observe. */
+	CUDAENV_NOT_REQUIRED = 0,
+	/* The snapshot that was applied is that one, or has that rank digest. */
+	CUDAENV_MET = 1,
+	/* It is not: the node has none such, or the value is no digest. */
+	CUDAENV_UNMET = 2,
+	/* Likewise, and the node's settings say on_mismatch = fail: a program should end, as the
+	 * Python hook does, with a line on stderr and status 78 (EX_CONFIG). */
+	CUDAENV_UNMET_FAILS = 3,
+};
+
 struct cudaenv_result;
 
 /*
@@ -108,6 +122,9 @@ CUDAENV_PUBLIC void cudaenv_result_free(struct cudaenv_result *result);
 
 /* What came of it. This and the functions below only read RESULT: none of them blocks. */
 CUDAENV_PUBLIC enum cudaenv_outcome cudaenv_result_outcome(const struct cudaenv_result *result);
+
+/* CUDAENV_NOT_REQUIRED also where the outcome is CUDAENV_DISABLED or CUDAENV_AGAIN. */
+CUDAENV_PUBLIC enum cudaenv_required cudaenv_result_required(const struct cudaenv_result *result);
 
 /* The snapshot's digest: 64 lower-case hex digits. "" unless the outcome is CUDAENV_APPLIED. */
 CUDAENV_PUBLIC const char *cudaenv_result_digest(const struct cudaenv_result *result);

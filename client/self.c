@@ -59,7 +59,8 @@ void self_question(const struct self *self, struct wire_fetch *ret)
 	const struct job_subject *subject = &self->subject;
 
 	*ret = (struct wire_fetch){
-		.flags = subject->token ? FETCH_TOKEN : 0,
+		.flags = (subject->token ? FETCH_TOKEN : 0) |
+			 (subject->token_required ? FETCH_REQUIRED : 0),
 		.nspid = (uint32_t)getpid(),
 		.pidns = subject->pidns,
 		.cgroup_claim = subject->cgroup_claim,

@@ -17,6 +17,7 @@
 #include "client/cudaenv.h"
 #include "client/fetch.h"
 #include "client/self.h"
+#include "common/ranks.h"
 #include "common/util.h"
 
 #define WAIT_USEC 8000
@@ -30,6 +31,7 @@ extern char **environ;
 
 struct cudaenv_result {
 	enum cudaenv_outcome outcome;
+	enum cudaenv_required required;
 	bool by_broker;
 	char key[JOB_KEY_SIZE];
 	struct snapshot *snapshot; /* NULL unless applied */
@@ -40,7 +42,10 @@ struct cudaenv_result {
 struct start {
 	struct runtime rt;
 	char path[PATH_MAX];
-	struct assign *assign; /* NULL: not to be read */
+	struct assign *assign;   /* NULL: not to be read */
+	const char *required;    /* CUDAENV_REQUIRE; NULL: not there */
+	char token[DIGEST_SIZE]; /* what it stands for here */
+	uint64_t deadline_nsec;
 	struct fetch fetch;
 	struct self self;
 };
@@ -89,15 +94,15 @@ static int load(struct start *s, const char *digest, struct snapshot **ret)
 /* The broker's word. 0, also with a job that is pinned none; else the files decide. */
 static int ask_broker(struct start *s, struct cudaenv_result *result)
 {
-	uint64_t deadline = fetch_deadline(WAIT_USEC);
 	struct fetch_answer answer;
 	struct job_key key;
 	struct wire_fetch question;
-	int r;
+	int r = 0;
 
 	if (is_filtered())
 		return -EPERM;
-	r = fetch_open(&s->rt, s->path, deadline, &s->fetch);
+	if (s->fetch.fd < 0)
+		r = fetch_open(&s->rt, s->path, s->deadline_nsec, &s->fetch);
 	if (r < 0)
 		return r;
 	self_question(&s->self, &question);
@@ -128,6 +133,51 @@ static int decide_alone(struct start *s, struct cudaenv_result *result)
 		return r;
 	memcpy(result->key, d.key, sizeof result->key);
 	return *d.digest ? load(s, d.digest, &result->snapshot) : 0;
+}
+
+static int obtain(struct start *s, struct cudaenv_result *result)
+{
+	int r = ask_broker(s, result);
+
+	return r < 0 ? decide_alone(s, result) : r;
+}
+
+static bool is_met(const struct start *s, const struct cudaenv_result *result)
+{
+	return ranks_met(&s->rt, s->required, result->snapshot ? result->snapshot->digest : "");
+}
+
+/* A snapshot that CUDAENV_REQUIRE names goes before an inherited token. A rank digest may be that of
+ * what the job gets anyway; only where it is not, the node's snapshot with it is asked for. */
+static int obtain_required(struct start *s, struct cudaenv_result *result)
+{
+	struct job_subject *subject = &s->self.subject;
+	char digest[DIGEST_SIZE];
+	int r;
+
+	if (!s->required || ranks_resolve(&s->rt, s->required, digest) < 0)
+		return obtain(s, result);
+	if (!streq(digest, s->required)) {
+		r = obtain(s, result);
+		if (r < 0 || is_met(s, result))
+			return r;
+		result->snapshot = snapshot_free(result->snapshot);
+		result->by_broker = false;
+	}
+	memcpy(s->token, digest, sizeof s->token);
+	subject->token = s->token;
+	subject->token_required = true;
+	return obtain(s, result);
+}
+
+/* Modes in which nothing is set promise nothing. */
+static enum cudaenv_required judge(const struct start *s, const struct cudaenv_result *result)
+{
+	if (!s->required || !s->assign || s->assign->mode != MODE_ON)
+		return CUDAENV_NOT_REQUIRED;
+	if (result->outcome == CUDAENV_APPLIED && is_met(s, result))
+		return CUDAENV_MET;
+	return s->assign->mismatch_fails ? CUDAENV_UNMET_FAILS : CUDAENV_UNMET;
 }
 
 static int put_in_force(struct start *s, struct cudaenv_result *result)
@@ -212,16 +262,18 @@ static int run(const char *runtime_dir, struct cudaenv_result *result)
 	load_rules(s);
 	if (s->assign && s->assign->mode == MODE_OFF)
 		return 0;
+	s->required = getenv("CUDAENV_REQUIRE");
 	r = self_init(&s->rt, &s->self);
 	if (r < 0)
 		return r;
-	r = ask_broker(s, result);
-	if (r < 0)
-		r = decide_alone(s, result);
+	s->deadline_nsec = fetch_deadline(WAIT_USEC);
+	r = obtain_required(s, result);
 	if (r == 0 && result->snapshot)
 		r = put_in_force(s, result);
+	result->required = judge(s, result);
 	report(s, result, r);
-	return r;
+	/* The caller is to know, and for it this comes to the same as another snapshot. */
+	return result->required == CUDAENV_UNMET_FAILS ? 0 : r;
 }
 
 static bool is_disabled(void)
@@ -274,6 +326,11 @@ void cudaenv_result_free(struct cudaenv_result *result)
 enum cudaenv_outcome cudaenv_result_outcome(const struct cudaenv_result *result)
 {
 	return result->outcome;
+}
+
+enum cudaenv_required cudaenv_result_required(const struct cudaenv_result *result)
+{
+	return result->required;
 }
 
 const char *cudaenv_result_digest(const struct cudaenv_result *result)

@@ -13,8 +13,9 @@
 #include "common/snapshot.h"
 #include "common/util.h"
 
-#define HEADER   "cudaenv-assign "
-#define GLOB_MAX 4096
+#define HEADER        "cudaenv-assign "
+#define MISMATCH_LINE "on_mismatch fail\n"
+#define GLOB_MAX      4096
 
 enum line_kind {
 	LINE_RULE,
@@ -220,6 +221,9 @@ static int parse_header(struct parser *p)
 	if (!digest)
 		return -EBADMSG;
 	(void)strcpy(a->fallback, digest);
+	a->mismatch_fails = startswith(p->cursor, MISMATCH_LINE);
+	if (a->mismatch_fails)
+		(void)next_line(p);
 	return 0;
 }
 

@@ -10,6 +10,7 @@
  *   generation 12                    grows with each publication
  *   mode on                          off | observe | on
  *   default DIGEST                   or none
+ *   on_mismatch fail                 optional: CUDAENV_REQUIRE that is not met ends a program
  *   rule vllm DIGEST                 an override, or [assign vllm] in file order; DIGEST or none
  *   until 1790000000                 optional: from this second on (CLOCK_REALTIME, since 1970) the
  *                                    rule above is passed over, whoever may have to take it out
@@ -45,6 +46,7 @@ struct assign {
 	uint64_t generation;
 	enum mode mode;
 	char fallback[DIGEST_SIZE]; /* of "default"; "" for none */
+	bool mismatch_fails;        /* of "on_mismatch" */
 	struct assign_line *lines;
 	size_t n_lines;
 };

@@ -453,7 +453,8 @@ static int find_in_place(const struct search *s, struct job_facts *ret)
 	r = find_spot(s, &spot, ret);
 	if (r < 0)
 		return r;
-	ret->ignore_token = !subject->token_chosen && is_first_of_unit(s, &spot);
+	ret->ignore_token =
+		!subject->token_chosen && !subject->token_required && is_first_of_unit(s, &spot);
 	if (find_cgroup(s, &spot, ret->key))
 		return 0;
 	if (subject->token && !subject->token_chosen && !ret->ignore_token && is_reparented(s)) {

@@ -88,8 +88,9 @@ struct job_subject {
 				* the host's, JOB_CGROUP_UNSEEN if it cannot tell. Believed only if
 				* it is above the process. */
 	const char *token;     /* valid digest or NULL */
-	bool token_chosen; /* the caller's own wish, not inherited (cudaenvctl exec): always a job
+	bool token_chosen;   /* the caller's own wish, not inherited (cudaenvctl exec): always a job
 			      of its own */
+	bool token_required; /* of CUDAENV_REQUIRE: counts for a unit's first process too */
 };
 
 /* Fills in what a process says about itself, for its own decision and for its FETCH. PROC_FD:

@@ -4,6 +4,7 @@ common_libcommon_la_SOURCES = \
 	common/assign.c common/assign.h \
 	common/cgroup.c common/cgroup.h \
 	common/decide.c common/decide.h \
+	common/ranks.c common/ranks.h \
 	common/digest.c common/digest.h \
 	common/job.c common/job.h \
 	common/job-find.c \

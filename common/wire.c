@@ -12,7 +12,7 @@
 #include "common/snapshot.h"
 #include "common/util.h"
 
-#define FETCH_FLAGS  FETCH_TOKEN
+#define FETCH_FLAGS  (FETCH_TOKEN | FETCH_REQUIRED)
 #define ANSWER_FLAGS ANSWER_BELOW
 #define REPORT_FLAGS (REPORT_ALONE | REPORT_CUT)
 
@@ -159,14 +159,19 @@ static ssize_t finish(const void *buf, const uint8_t *end)
 
 /* --- FETCH */
 
+static bool fetch_flags_valid(uint32_t flags)
+{
+	return !(flags & ~FETCH_FLAGS) && (!(flags & FETCH_REQUIRED) || flags & FETCH_TOKEN);
+}
+
 ssize_t wire_encode_fetch(void *buf, size_t size, uint32_t id, const struct wire_fetch *m)
 {
 	bool token = m->flags & FETCH_TOKEN;
 	uint8_t *p;
 	int r;
 
-	if (m->flags & ~FETCH_FLAGS || !digest_or_none(m->token) || token != (*m->token != '\0') ||
-	    !pid_possible(m->nspid) || m->exe.size > WIRE_EXE_MAX ||
+	if (!fetch_flags_valid(m->flags) || !digest_or_none(m->token) ||
+	    token != (*m->token != '\0') || !pid_possible(m->nspid) || m->exe.size > WIRE_EXE_MAX ||
 	    has_nul(m->exe.ptr, m->exe.size))
 		return -EINVAL;
 	r = begin(buf, size, WIRE_FETCH, id, 94 + m->exe.size, &p);
@@ -197,7 +202,7 @@ int wire_decode_fetch(const void *datagram, size_t size, struct wire_fetch *ret)
 	if (get_digest(&p, m.token) < 0)
 		return -EBADMSG;
 	m.exe.size = get(&p, 2);
-	if (get(&p, 4) != 0 || m.flags & ~FETCH_FLAGS || !pid_possible(m.nspid) ||
+	if (get(&p, 4) != 0 || !fetch_flags_valid(m.flags) || !pid_possible(m.nspid) ||
 	    !!(m.flags & FETCH_TOKEN) != (*m.token != '\0'))
 		return -EBADMSG;
 	m.exe.ptr = (const char *)p;

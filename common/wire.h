@@ -62,7 +62,8 @@ struct wire_bytes {
 	size_t size;
 };
 
-enum { FETCH_TOKEN = 1u << 0 }; /* token is set */
+/* Token is set; it is what CUDAENV_REQUIRE asks for. */
+enum { FETCH_TOKEN = 1u << 0, FETCH_REQUIRED = 1u << 1 };
 
 /* u32 flags, u32 nspid, u64 pidns, u64 cgroup_claim, char token[64] (zeros unless FETCH_TOKEN), u16
  * exe size (offset 88), u32 reserved 0, exe */

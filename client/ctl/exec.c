@@ -15,6 +15,7 @@
 #include "client/ctl/place.h"
 #include "client/ctl/report.h"
 #include "client/ctl/table.h"
+#include "common/ranks.h"
 #include "common/util.h"
 
 #define EXIT_NOT_RUN   126 /* as env(1): found, but cannot be run */
@@ -104,12 +105,18 @@ static void make_own_job(const struct published *p, const char *digest)
 static int find_digest(struct ctl *ctl, const char *command, struct published *p,
 		       char ret[DIGEST_SIZE])
 {
+	const char *required = getenv("CUDAENV_REQUIRE");
 	int r;
 
 	if (!arg_profile) {
 		r = ctl_published_assign(ctl, p);
 		if (r != CTL_GOOD)
 			return r;
+		if (required && digest_by_rules(p, command, ret) == 0 &&
+		    ranks_met(&p->runtime, required, ret))
+			return CTL_GOOD;
+		if (required && ranks_resolve(&p->runtime, required, ret) == 0)
+			return CTL_GOOD;
 		if (digest_by_rules(p, command, ret) < 0)
 			return ctl_error(CTL_BAD_NEWS,
 					 "no profile is in use; name one: exec -p PROFILE "
@@ -120,6 +127,25 @@ static int find_digest(struct ctl *ctl, const char *command, struct published *p
 	if (r != CTL_GOOD)
 		return r;
 	return ctl_pick(ctl, p, arg_profile, ret);
+}
+
+/* The caller may have inherited CUDAENV_REQUIRE, which binds this job as it does others. */
+static int check_required(const struct published *p, const char *digest)
+{
+	_cleanup_(assign_freep) struct assign *assign = NULL;
+	const char *required = getenv("CUDAENV_REQUIRE");
+
+	if (!required || ranks_met(&p->runtime, required, digest))
+		return CTL_GOOD;
+	if (assign_load(&p->runtime, &assign) == 0 && assign->mode == MODE_ON &&
+	    assign->mismatch_fails)
+		return ctl_error(CTL_BAD_NEWS,
+				 "CUDAENV_REQUIRE=%.64s is not to be had here, and on_mismatch = "
+				 "fail: cudaenvctl list shows what there is",
+				 required);
+	ctl_note("CUDAENV_REQUIRE=%.64s is not to be had here: the command gets %.*s", required,
+		 DIGEST_SHOWN, digest);
+	return CTL_GOOD;
 }
 
 /* What the command would get: each variable of the snapshot, and each that a former one had set. */
@@ -171,6 +197,9 @@ static int run_exec(struct ctl *ctl, int argc, char *argv[])
 	if (r != CTL_GOOD)
 		return r;
 	r = ctl_pick_load(&p, digest, &snapshot);
+	if (r != CTL_GOOD)
+		return r;
+	r = check_required(&p, digest);
 	if (r != CTL_GOOD)
 		return r;
 	r = apply(env, snapshot, geteuid(), APPLY_EXEC, &applied);

@@ -26,6 +26,7 @@ enum finding {
 	MODE_IS_OBSERVE, /* its job has none because of that */
 	PINNED_NONE,
 	START_FAILED,
+	UNMET, /* CUDAENV_REQUIRE */
 	VARIABLES,
 	JOB_IS_STALE,
 	NOT_KNOWN,
@@ -47,6 +48,8 @@ static enum finding find(const struct why *w)
 		return mode == MODE_OBSERVE ? MODE_IS_OBSERVE : PINNED_NONE;
 	if (w->report_error == 0 && w->report.result != 0)
 		return START_FAILED;
+	if (worker->required && !worker->required_met)
+		return UNMET;
 	if (w->counts[WHY_OVERRIDDEN] + w->counts[WHY_MISSING] + w->counts[WHY_STALE] +
 		    w->counts[WHY_TOO_LATE] >
 	    0)
@@ -135,6 +138,7 @@ static void print_verdict(FILE *f, const struct why *w, enum finding finding)
 {
 	_cleanup_(published_names_done) struct published_names names = {.published = &w->published};
 	const char *profile = w->intended ? w->intended->profile : "its snapshot";
+	const struct worker *worker = w->worker;
 
 	switch (finding) {
 	case MODE_IS_OFF:
@@ -156,6 +160,14 @@ static void print_verdict(FILE *f, const struct why *w, enum finding finding)
 	case START_FAILED:
 		fprintf(f, "NOTHING WAS SET: its start met an error: %s",
 			strerror(w->report.result));
+		break;
+	case UNMET:
+		fprintf(f,
+			"NOT AS REQUIRED: its launcher asks for %.*s by CUDAENV_REQUIRE, and it "
+			"has %s",
+			DIGEST_SHOWN, worker->required, profile);
+		if (w->intended)
+			fprintf(f, " %.*s", DIGEST_SHOWN, w->intended->digest);
 		break;
 	case VARIABLES:
 		print_wrong(f, w);
@@ -315,6 +327,13 @@ static void print_advice(FILE *f, const struct why *w, enum finding finding)
 		break;
 	case START_FAILED:
 		advise_failed(f, w);
+		break;
+	case UNMET:
+		fprintf(f,
+			"cudaenvctl%s list tells what this node has; bring that profile here, and "
+			"start "
+			"it again",
+			user);
 		break;
 	case VARIABLES:
 		advise_variable(f, w);

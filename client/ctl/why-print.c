@@ -115,6 +115,10 @@ struct json_object *why_json(const struct why *w)
 			       json_number_or_null(w->above ? w->above->pid : -1));
 	json_object_object_add(o, "same_mounts", tri_json(w->same_mounts));
 	add_job(w, o);
+	json_object_object_add(o, "required", json_text(worker->required));
+	json_object_object_add(o, "required_met",
+			       worker->required ? json_object_new_boolean(worker->required_met)
+						: NULL);
 	json_object_object_add(o, "profile", json_text(w->intended ? w->intended->profile : NULL));
 	json_object_object_add(o, "intended",
 			       digest_json(w->intended ? w->intended->digest : NULL));
@@ -202,6 +206,11 @@ static void snapshot_rows(struct table *t, const struct why *w)
 		else
 			table_cell_format(t, "%.*s, profile %s", DIGEST_SHOWN, worker->snapshot,
 					  w->intended ? w->intended->profile : "unknown");
+	}
+	if (worker->required) {
+		row(t, "required");
+		table_cell_format(t, "%.*s, %s", DIGEST_SHOWN, worker->required,
+				  worker->required_met ? "met" : "not met");
 	}
 	row(t, "rule now");
 	rules_cell(t, &w->published, &w->rule);

@@ -13,8 +13,10 @@
 #include <limits.h>
 #include <sys/stat.h>
 
+#include "client/ctl/execblock.h"
 #include "client/ctl/subject.h"
 #include "client/ctl/table.h"
+#include "common/ranks.h"
 #include "common/util.h"
 
 #define CMDLINE_MAX 4096
@@ -276,6 +278,21 @@ static void find_unit_and_stale(const struct scan *s, struct worker *w)
 	w->stale = streq(now, w->snapshot) ? TRI_NO : TRI_YES;
 }
 
+static void find_required(const struct scan *s, struct worker *w)
+{
+	_cleanup_(exec_block_done) struct exec_block block = {.state = EXEC_BLOCK_DENIED};
+	const char *required;
+
+	exec_block_read(s->proc_fd, w->pid, &block);
+	required = exec_block_find(&block, "CUDAENV_REQUIRE");
+	/* Anybody's text; what is longer is no digest anyhow. */
+	w->required = required ? strndup(required, DIGEST_HEX) : NULL;
+	w->required_met = required && ranks_met(&s->published->runtime, required, w->snapshot);
+	/* Whatever the rules say: in its place the same would be asked for. */
+	if (w->required_met)
+		w->stale = TRI_NO;
+}
+
 static int by_key(const void *a, const void *b)
 {
 	const struct worker_job *x = a, *y = b;
@@ -413,6 +430,7 @@ void worker_done(struct worker *w)
 	free(w->exe);
 	free(w->unit);
 	free(w->key);
+	free(w->required);
 }
 
 static void keep_listed(const struct scan *s)
@@ -458,6 +476,7 @@ int workers_look(const struct published *published, pid_t pid, struct worker *re
 		return r < 0 ? r : -ESRCH;
 	out.items[0].exe = read_exe(proc_fd, pid);
 	find_unit_and_stale(&s, &out.items[0]);
+	find_required(&s, &out.items[0]);
 	*ret = out.items[0];
 	out.n = 0;
 	return 0;
@@ -488,8 +507,10 @@ int workers_collect(const struct published *published, uid_t viewer, struct work
 		return r;
 	count_members(&out);
 	keep_listed(&s);
-	for (size_t i = 0; i < out.n; i++)
+	for (size_t i = 0; i < out.n; i++) {
 		find_unit_and_stale(&s, &out.items[i]);
+		find_required(&s, &out.items[i]);
+	}
 	*ret = out;
 	out = (struct workers){0};
 	return 0;

@@ -30,6 +30,8 @@ struct worker {
 	bool pin_known;
 	char snapshot[DIGEST_SIZE]; /* "": nothing is set */
 	enum tri stale;             /* a new job in its place would get something else */
+	char *required;             /* CUDAENV_REQUIRE as it was handed; NULL: not, or unknown */
+	bool required_met;
 };
 
 struct worker_job {

@@ -35,6 +35,9 @@ static struct json_object *process_json(const struct worker *w, struct published
 	json_object_object_add(o, "profile", json_text(published_names_find(names, w->snapshot)));
 	json_object_object_add(o, "stale", json_tri(w->stale));
 	json_object_object_add(o, "unit", json_text(w->unit));
+	json_object_object_add(o, "required", json_text(w->required));
+	json_object_object_add(o, "required_met",
+			       w->required ? json_object_new_boolean(w->required_met) : NULL);
 	json_object_object_add(o, "verdict", NULL);
 	return o;
 }
@@ -87,7 +90,10 @@ static void process_row(struct table *t, const struct worker *w, struct publishe
 		table_cell_format(t, "%.*s", DIGEST_SHOWN, w->snapshot);
 	else
 		table_cell(t, w->pin_known ? "none" : NULL);
-	table_cell(t, w->stale == TRI_YES ? "stale" : w->stale == TRI_NO ? "current" : NULL);
+	table_cell(t, w->required && !w->required_met ? "unmet"
+		      : w->stale == TRI_YES           ? "stale"
+		      : w->stale == TRI_NO            ? "current"
+						      : NULL);
 	table_cell_format(t, "%.*s", workers_key_shown(w->key), w->key);
 	table_cell(t, w->unit);
 	table_cell(t, w->exe);
@@ -195,7 +201,8 @@ const struct verb verb_workers = {
 		"others their own. A process is listed when it is registered, or was forked\n"
 		"off such a one. STARTED: main, spawn, forkserver (the server and its\n"
 		"children), resource_tracker, fork, other. STATE: stale when a new job in its\n"
-		"place would get something else.",
+		"place would get something else, unmet when its CUDAENV_REQUIRE asks for what\n"
+		"it does not have.",
 	.options = options,
 	.run = run_workers,
 };

@@ -358,7 +358,7 @@ class Search:
         if key:
             return key, False
         self.place()
-        ignore = self.is_first_of_unit()
+        ignore = not s.required and self.is_first_of_unit()
         if self.spot.kind not in (None, b"shared"):
             return b"%s-%d-%d" % (self.spot.kind, s.key_uid, self.spot.inode), ignore
         if s.token and not ignore and self.is_reparented():
@@ -426,14 +426,6 @@ def settle(rt, key, digest):
     return digest
 
 
-def is_published(rt, digest):
-    try:
-        st = posix.stat(digest, dir_fd=rt.snapshots, follow_symlinks=False) if rt.snapshots is not None else None
-    except OSError:
-        return False
-    return bool(st) and st.st_mode & 0o170000 == 0o100000 and st.st_uid == rt.publisher
-
-
 def register(rt, name, key):
     for _ in range(2):
         try:
@@ -454,7 +446,7 @@ def decide(rt, assign, subject):
     """The job's key and its digest, b"" for none; makes the pin and registers the process."""
     search = Search(rt, assign, subject)
     key, ignore = search.find()
-    token = subject.token if subject.token and not ignore and is_published(rt, subject.token) else None
+    token = subject.token if subject.token and not ignore and reader.is_published(rt, subject.token) else None
     pin = look_for_pin(rt, key)[0]
     if token and (not pin or token not in pin):
         key = reader.job_key_parse(key).body + b"." + token

@@ -304,8 +304,9 @@ def assign_parse(text):
     head = [line.partition(b" ") for line in lines[1:4]]
     if [h[0] for h in head] != [b"generation", b"mode", b"default"] or head[1][2] not in (b"off", b"observe", b"on"):
         raise Refused
-    a = Bag(mode=head[1][2], fallback=parse_pin_word(head[2][2]), rules=[], boundary=[], supervisor=[])
-    for line in lines[4:-2]:
+    a = Bag(mode=head[1][2], fallback=parse_pin_word(head[2][2]), rules=[], boundary=[], supervisor=[],
+            mismatch_fails=lines[4] == b"on_mismatch fail")
+    for line in lines[4 + a.mismatch_fails:-2]:
         word, _, rest = line.partition(b" ")
         if word == b"rule" and b" " in rest:
             a.rules.append([parse_pin_word(rest.split(b" ", 1)[1]), [], None])
@@ -389,7 +390,7 @@ def job_subject(rt, env):
     """What this process says of itself; pid is None where /proc is not to be seen, and then only the broker can tell its job."""
     token = env.get(b"CUDAENV_SNAPSHOT")
     s = Bag(pid=None, uid=rt.uid, key_uid=rt.uid, pidns=0, claim=0, token=token if is_digest(token) else None, exe=b"", unit=b"",
-            cgroup=b"", placed=False)
+            cgroup=b"", placed=False, required=False)
     try:
         s.pid = int(posix.readlink("/proc/self"))
     except (OSError, ValueError) as e:
@@ -479,6 +480,47 @@ def snapshot_load(rt, digest):
     return snap
 
 
+# --- common/ranks
+
+def is_published(rt, digest):
+    if not is_digest(digest) or rt.snapshots is None:
+        return False
+    try:
+        st = posix.stat(digest, dir_fd=rt.snapshots, follow_symlinks=False)
+    except OSError:
+        return False
+    return st.st_mode & 0o170000 == 0o100000 and st.st_uid == rt.publisher
+
+
+def ranks_get(rt, name):
+    """The text of ranks/NAME, None: there is none that is believed."""
+    if not is_digest(name):
+        return None
+    try:
+        fd = open_at(rt.fd, b"ranks", PATH_ONLY | posix.O_DIRECTORY)
+    except OSError:
+        return None
+    try:
+        st = posix.fstat(fd)
+        text = runtime_readlink(rt, fd, name) if st.st_uid == rt.publisher and not st.st_mode & 0o022 else None
+        return text if is_digest(text) else None
+    except (OSError, Refused):
+        return None
+    finally:
+        posix.close(fd)
+
+
+def ranks_met(rt, required, digest):
+    return bool(digest) and required in (digest, ranks_get(rt, digest))
+
+
+def ranks_resolve(rt, required):
+    if is_published(rt, required):
+        return required
+    digest = ranks_get(rt, required)
+    return digest if is_published(rt, digest) else None
+
+
 # --- client/fetch
 
 def number(value, size):
@@ -491,6 +533,8 @@ class Fetch:
     socket = None
 
     def open(self, rt):
+        if self.socket:
+            return
         import _socket
         import time
         self.clock, self.deadline, self.id = time.monotonic, time.monotonic() + WAIT_SECONDS, 0
@@ -542,7 +586,7 @@ class Fetch:
         raise Refused
 
     def ask(self, s):
-        self.send(FETCH, number(1 if s.token else 0, 4) + number(posix.getpid(), 4) + number(s.pidns, 8) + number(s.claim, 8)
+        self.send(FETCH, number((1 if s.token else 0) + 2 * s.required, 4) + number(posix.getpid(), 4) + number(s.pidns, 8) + number(s.claim, 8)
                   + (s.token or bytes(64)) + number(len(s.exe), 2) + bytes(4) + s.exe)
         body = self.answer(ANSWER)
         digest, key = body[8:72], body[74:]
@@ -644,12 +688,9 @@ def load_rules(rt):
         return None
 
 
-def run(rt, env, fetch):
-    assign = load_rules(rt)
-    if assign and assign.mode == b"off":
-        return
+def obtain(rt, assign, subject, fetch):
+    """Whether it was decided alone, the job's key, its snapshot; None where nobody can tell."""
     answer = snap = None
-    subject = job_subject(rt, env)
     if not is_filtered():
         try:
             fetch.open(rt)
@@ -660,13 +701,49 @@ def run(rt, env, fetch):
     alone = answer is None
     if alone:
         if not assign or subject.pid is None:
-            return
+            return None
         answer = load("cudaenv_alone", reader=Bag(**globals())).decide(rt, assign, subject)
         snap = load_any(rt, answer[1], fetch) if answer[1] else None
-    variables, changes = load("cudaenv_apply").apply(env, snap, rt.uid) if snap else ([], [])
-    put_in_force(env, changes)
-    if fetch.socket:
-        fetch.report(alone, answer[1], answer[0], variables)
+    return alone, answer[0], snap
+
+
+def obtain_required(rt, assign, subject, fetch, required):
+    """A snapshot that CUDAENV_REQUIRE names goes before an inherited token. A rank digest may be that of what the job gets anyway."""
+    digest = ranks_resolve(rt, required) if required is not None else None
+    if digest != required or required is None:
+        answer = obtain(rt, assign, subject, fetch)
+        if digest is None or (answer and answer[2] and ranks_met(rt, required, answer[2].digest)):
+            return answer
+    subject.token, subject.required = digest, True
+    return obtain(rt, assign, subject, fetch)
+
+
+def end_if_unmet(rt, assign, required, digest):
+    if required is None or not assign or assign.mode != b"on" or not assign.mismatch_fails or ranks_met(rt, required, digest):
+        return
+    text = b"snapshot " + digest[:12] if digest else b"no snapshot"
+    posix.write(2, b"cudaenv: CUDAENV_REQUIRE=" + required[:64] + b" is not to be had here: this job has " + text
+                + b", and on_mismatch = fail\n")
+    posix._exit(78)
+
+
+def run(rt, env, fetch):
+    assign = load_rules(rt)
+    if assign and assign.mode == b"off":
+        return
+    required, digest = env.get(b"CUDAENV_REQUIRE"), b""
+    try:
+        answer = obtain_required(rt, assign, job_subject(rt, env), fetch, required)
+        if not answer:
+            return
+        alone, key, snap = answer
+        variables, changes = load("cudaenv_apply").apply(env, snap, rt.uid) if snap else ([], [])
+        put_in_force(env, changes)
+        digest = snap.digest if snap else b""
+        if fetch.socket:
+            fetch.report(alone, digest, key, variables)
+    finally:
+        end_if_unmet(rt, assign, required, digest)
 
 
 def start(runtime_dir):

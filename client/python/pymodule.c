@@ -12,6 +12,9 @@
 #define Py_LIMITED_API 0x03060000
 #include <Python.h>
 
+#include <sysexits.h>
+#include <unistd.h>
+
 #include "client/cudaenv.h"
 
 /* MODULE's ATTRIBUTE, and of that SUB (NULL: itself), if it is a dictionary. A new reference, or
@@ -96,6 +99,22 @@ static PyObject *to_bytes(PyObject *directory)
 	return bytes;
 }
 
+/* The node's word is that no program shall run on another snapshot than its launcher asked for. At
+ * this point there is nothing to flush, and an exception would be caught by who started us. */
+static void end_if_unmet(const struct cudaenv_result *result)
+{
+	const char *required = getenv("CUDAENV_REQUIRE"), *digest = cudaenv_result_digest(result);
+
+	if (cudaenv_result_required(result) != CUDAENV_UNMET_FAILS)
+		return;
+	(void)dprintf(
+		STDERR_FILENO,
+		"cudaenv: CUDAENV_REQUIRE=%.64s is not to be had here: this job has %s%.12s, and "
+		"on_mismatch = fail\n",
+		required ? required : "", *digest ? "snapshot " : "no snapshot", digest);
+	_exit(EX_CONFIG);
+}
+
 static PyObject *start(PyObject *module, PyObject *directory)
 {
 	struct cudaenv_result *result = NULL;
@@ -106,6 +125,8 @@ static PyObject *start(PyObject *module, PyObject *directory)
 		return NULL;
 	answer = cudaenv_start(bytes ? PyBytes_AsString(bytes) : NULL, &result);
 	Py_XDECREF(bytes);
+	if (answer >= 0)
+		end_if_unmet(result);
 	if (answer >= 0)
 		answer = cudaenv_result_outcome(result);
 	if (answer == CUDAENV_APPLIED && follow_all(result) < 0) {

@@ -93,6 +93,7 @@ static void make_question(const struct broker *b, const struct peer *peer,
 	if (m->flags & FETCH_TOKEN) {
 		memcpy(q->token, m->token, DIGEST_SIZE);
 		q->subject.token = q->token;
+		q->subject.token_required = m->flags & FETCH_REQUIRED;
 	}
 	if (m->exe.size > 0) {
 		memcpy(q->exe, m->exe.ptr, m->exe.size);

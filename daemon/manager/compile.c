@@ -382,6 +382,8 @@ static int print_assign(const struct config *c, const struct active *a, const st
 		return -ENOMEM;
 	fprintf(f, "cudaenv-assign 1\ngeneration %llu\nmode %s\ndefault %s\n",
 		(unsigned long long)a->generation, mode_name(a->mode), or_none(a->digest));
+	if (c->mismatch_fails)
+		fputs("on_mismatch fail\n", f);
 	print_rules(f, rules);
 	print_words(f, "boundary", &c->boundaries);
 	print_words(f, "supervisor", &c->supervisors);

@@ -80,6 +80,14 @@ static int parse_bool(void *place, const char *value)
 	return 0;
 }
 
+static int parse_mismatch(void *place, const char *value)
+{
+	if (!streq(value, "mark") && !streq(value, "fail"))
+		return 0;
+	*(bool *)place = streq(value, "fail");
+	return 1;
+}
+
 static int parse_words(void *place, const char *value)
 {
 	int r;
@@ -123,6 +131,19 @@ static const struct item config_items[] = {
 			"# jobs at once (for nodes run by GitOps). no: it is shown as edited "
 			"until\n"
 			"# somebody says `cudaenvctl use`.\n",
+	},
+	{
+		.section = "cudaenvd",
+		.key = "on_mismatch",
+		.parse = parse_mismatch,
+		.offset = offsetof(struct config, mismatch_fails),
+		.default_text = "mark",
+		.expects = "mark or fail",
+		.help = "# Where a launcher asks for a digest by CUDAENV_REQUIRE and the node does "
+			"not\n"
+			"# have it. mark: the process runs, and workers and why show it. fail: "
+			"its\n"
+			"# Python ends with status 78 before user code, with one line on stderr.\n",
 	},
 	{
 		.section = "jobs",

@@ -38,6 +38,7 @@ struct config {
 	char *profile_file; /* where it stands; NULL: the default */
 	unsigned profile_line;
 	bool apply_on_change;
+	bool mismatch_fails; /* on_mismatch = fail */
 	struct words boundaries;
 	struct words supervisors;
 	struct config_rule *rules; /* in file order */

@@ -23,6 +23,7 @@ daemon_libmanager_la_SOURCES = \
 	daemon/manager/release.c daemon/manager/release.h \
 	daemon/manager/state.c daemon/manager/state.h \
 	daemon/manager/switch.c \
+	daemon/manager/ranks.c \
 	daemon/manager/watch.c daemon/manager/watch.h \
 	daemon/manager/words.c daemon/manager/words.h
 daemon_libmanager_la_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(JSON_CFLAGS)

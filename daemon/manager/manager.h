@@ -63,6 +63,7 @@ struct manager {
 	struct rules rules;     /* those of `assign` */
 	struct derived derived; /* snapshots of theirs */
 	sd_event_source *ends;  /* when the first override ends */
+	bool ranks_proven;      /* ranks/ is of the facts that we have */
 	char *last_error;
 	struct version *versions; /* a cache of documents.c */
 	size_t n_versions;
@@ -157,6 +158,12 @@ void switch_save(struct manager *m);
 void switch_update_status(struct manager *m);
 /* The bytes of DIGEST from the state directory, a profile or the tree. 0, -ENOENT, -ENOMEM. */
 int switch_fetch(struct manager *m, const char *digest, char **ret, size_t *ret_size);
+
+/* --- ranks.c */
+
+/* Brings ranks/ up to what is in snapshots/; CHOICE, the node's own, stands for its rank digest. A
+ * failure is logged: only what asks by rank digest misses it. */
+void switch_publish_ranks(struct manager *m, const char *choice);
 
 /* --- derive.c: does not log */
 

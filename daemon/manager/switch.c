@@ -127,6 +127,7 @@ static void publish_profiles(struct manager *m)
 	if (any)
 		(void)state_prune(m->state, &keep);
 	(void)publisher_prune(m->publisher, &keep);
+	switch_publish_ranks(m, m->state->active.digest);
 	words_done(&keep);
 }
 
@@ -519,6 +520,8 @@ static int publish(struct manager *m, struct active *next)
 		r = derive_rules(m, &c.rules, &c.derived);
 	if (r == 0)
 		r = publish_snapshots(m, next, &c.derived);
+	if (r == 0)
+		switch_publish_ranks(m, next->digest);
 	if (r == 0)
 		r = compile_assign(m->config, next, &c.rules, &c.text, &c.size);
 	if (r < 0)

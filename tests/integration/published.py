@@ -37,6 +37,12 @@ class Published:
         beside.chmod(0o444)
         beside.rename(self.path / "assign")
 
+    def ranks(self, **links):
+        """ranks/ with these links: both kinds, by names and texts."""
+        (self.path / "ranks").mkdir(mode=0o755, exist_ok=True)
+        for name, text in links.items():
+            (self.path / "ranks" / name).symlink_to(text)
+
     def links(self):
         """Every pin and every registered process: name, text."""
         return {f"{d}/{n}": os.readlink(self.path / d / n) for d in ("jobs", "procs") for n in os.listdir(self.path / d)}

@@ -469,7 +469,8 @@ def test_workers(two):
         pids = {method: start(method) for method in ("spawn", "fork", "forkserver")}
         workers = by_pid(two)
         assert workers.keys() == {main, *pids.values()}
-        assert all(w.keys() == {"pid", "uid", "exe", "started_as", "job", "snapshot", "profile", "stale", "unit", "verdict"}
+        assert all(w.keys() == {"pid", "uid", "exe", "started_as", "job", "snapshot", "profile", "stale", "unit", "required",
+                               "required_met", "verdict"}
                    for w in workers.values())
         assert workers[main]["started_as"] == "main"
         assert {m: workers[p]["started_as"] for m, p in pids.items()} == {m: m for m in pids}

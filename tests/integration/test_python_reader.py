@@ -516,8 +516,9 @@ def test_random_environments(pair, block):
 
 # --- the socket
 
-def test_question_has_the_golden_bytes():
-    """As tests/data/wire/fetch.bin has them for the C client."""
+@pytest.mark.parametrize("name, required", [("fetch", False), ("fetch-required", True)])
+def test_question_has_the_golden_bytes(name, required):
+    """As tests/data/wire/ has them for the C client."""
     code = f"""
 import sys, types
 {DRIVER.split('if sys.argv')[0]}
@@ -528,15 +529,15 @@ class Socket:
 class Fetch(reader.Fetch):
     def __init__(self): self.socket, self.id = Socket(), 0
     def answer(self, kind): raise SystemExit
-want = open({str(SRC / 'tests/data/wire/fetch.bin')!r}, "rb").read()
+want = open({str(SRC / f'tests/data/wire/{name}.bin')!r}, "rb").read()
 import posix
 posix.getpid = lambda: int.from_bytes(want[20:24], "little")
-s = reader.Bag(token=want[40:104], pidns=int.from_bytes(want[24:32], "little"), claim=0, exe=want[110:])
+s = reader.Bag(token=want[40:104], pidns=int.from_bytes(want[24:32], "little"), claim=0, exe=want[110:], required={required})
 Fetch().ask(s)
 """
     for exe in interpreters():
         done = subprocess.run([exe, "-S", "-c", code], capture_output=True, env=clean_environ())
-        assert done.stdout == (SRC / "tests/data/wire/fetch.bin").read_bytes(), done.stderr.decode()
+        assert done.stdout == (SRC / f"tests/data/wire/{name}.bin").read_bytes(), done.stderr.decode()
 
 
 @pytest.mark.parametrize("exe", interpreters())
@@ -581,3 +582,57 @@ def test_a_strange_broker_changes_nothing(pair, answer):
     assert changes["NCCL_ALGO"] == "Ring" and len(pins) == 1
     for s in sockets:
         s.close()
+
+
+# --- CUDAENV_REQUIRE
+
+RANK = "ab" * 32
+TREE = {"NCCL_ALGO": "Tree"}
+
+
+def requiring(required, default=ONE, ranks=None, mode="on"):
+    """A builder with the snapshots ONE and TREE, and links in ranks/ whose names and texts may be "one", "tree" or a digest."""
+    def build(p):
+        named = {"one": p.variables(ONE), "tree": p.variables(TREE)}
+        p.ranks(**{named.get(n, n): named.get(t, t) for n, t in (ranks or {}).items()})
+        p.assign(p.variables(default) if default else "none", mode)
+    return build
+
+
+def required_environ(required):
+    named = {"tree": hashlib.sha256(b"cudaenv-snapshot 1\nprofile p\nscope any\ndefault NCCL_ALGO=Tree\n").hexdigest()}
+    return clean_environ(CUDAENV_REQUIRE=named.get(required, required))
+
+
+@pytest.mark.parametrize("required, ranks, algo", [
+    ("tree", {}, "Tree"),                                             # a snapshot's digest
+    (RANK, {"tree": RANK, RANK: "tree"}, "Tree"),                     # a rank digest
+    (RANK, {"one": RANK, "tree": RANK, RANK: "tree"}, "Ring"),        # that the default has too
+    (RANK, {}, "Ring"), ("f" * 64, {}, "Ring"), ("", {}, "Ring"),     # not here, or no digest
+    ("TREE", {}, "Ring"), ("../assign", {}, "Ring"), (RANK[:-1], {RANK: "tree"}, "Ring"),
+    (RANK, {RANK: "0" * 64}, "Ring"), (RANK, {RANK: "../assign"}, "Ring"), (RANK, {"tree": "x", RANK: "tree"}, "Tree"),
+])
+def test_require(pair, required, ranks, algo):
+    changes, (pins, keys) = pair.start(requiring(required, ranks=ranks), env=required_environ(required))
+    assert changes["NCCL_ALGO"] == algo
+    assert changes["CUDAENV_SNAPSHOT"] in pins.values()
+
+
+def test_required_in_modes_that_set_nothing(pair):
+    for mode in "off", "observe":
+        assert pair.start(requiring("tree", mode=mode), env=required_environ("tree"))[0] == {}
+
+
+def test_require_in_a_job_that_has_another(pair):
+    """It asks for exactly that: the job goes on with what it has, and this is one beside it."""
+    changes, (pins, keys) = pair.start(requiring("tree"), env=required_environ("tree"),
+                                       pins='/usr/bin/ln -s $(/usr/bin/sed -n "s/default //p" $d/assign) $d/jobs/$key')
+    assert changes["NCCL_ALGO"] == "Tree" and len(pins) == 2
+    assert all(key.endswith("." + changes["CUDAENV_SNAPSHOT"]) for key in keys)
+
+
+def test_ranks_of_others_are_not_believed(pair):
+    def build(p):
+        requiring(RANK, ranks={"tree": RANK, RANK: "tree"})(p)
+        (p.path / "ranks").chmod(0o777)
+    assert pair.start(build, env=required_environ(RANK))[0]["NCCL_ALGO"] == "Ring"

@@ -69,6 +69,10 @@ TEST(header)
 		"cudaenv-assign 1\ngeneration 18446744073709551615\nmode off\ndefault none\nend\n");
 	struct assign_subject s = {.uid = 0};
 
+	_cleanup_(assign_freep) struct assign *fails = must_parse(HEAD "on_mismatch fail\nend\n");
+
+	check(!a->mismatch_fails && fails->mismatch_fails);
+	check_choice(fails, &s, D1, "");
 	check(a->generation == 12 && a->mode == MODE_ON);
 	check_streq(a->fallback, D1);
 	check_choice(a, &s, D1, "");
@@ -83,6 +87,8 @@ TEST(refused)
 		unsigned line;
 		const char *text;
 	} bad[] = {
+		{5, HEAD "on_mismatch mark\nend\n"},
+		{6, HEAD "on_mismatch fail\non_mismatch fail\nend\n"},
 		{0, ""},
 		{0, "end"},
 		{0, HEAD "end"},

@@ -70,6 +70,11 @@ TEST(golden_to_broker)
 	strcpy(r.digest, f.token);
 	strcpy(g.digest, f.token);
 	equals_golden("fetch", wire_encode_fetch(buf, sizeof buf, 1, &f));
+	f.flags |= FETCH_REQUIRED;
+	equals_golden("fetch-required", wire_encode_fetch(buf, sizeof buf, 1, &f));
+	bare.flags = FETCH_REQUIRED;
+	check(wire_encode_fetch(buf, sizeof buf, 1, &bare) == -EINVAL);
+	bare.flags = 0;
 	equals_golden("fetch-bare", wire_encode_fetch(buf, sizeof buf, 1, &bare));
 	n = wire_encode_report(buf, sizeof buf, 2, &r);
 	check(n > 0);
@@ -335,7 +340,8 @@ static void wrong(const char *name, size_t at, char byte)
 TEST(wrong_fields)
 {
 	wrong("fetch", 16, 0);   /* a token without its flag */
-	wrong("fetch", 16, 3);   /* unknown flag */
+	wrong("fetch", 16, 2);   /* required without a token */
+	wrong("fetch", 16, 5);   /* unknown flag */
 	wrong("fetch", 19, 1);   /* unknown flag */
 	wrong("fetch", 23, -1);  /* pid beyond 31 bits */
 	wrong("fetch", 40, 'A'); /* upper-case digit */
