@@ -95,15 +95,18 @@ static int is_registered(const struct search *s, const struct who *who, char ret
 	return 1;
 }
 
-/* A shell at a terminal, where each command typed is a job of its own. */
-static bool is_prompt(const struct proc_facts *f)
+/* A shell at a terminal, where each command typed is a job of its own: it gives each a process
+ * group, which a script does not do that leads its session (ssh -t, a window of tmux, docker run
+ * -it). */
+static bool is_prompt(const struct proc_facts *child, const struct proc_facts *f)
 {
 	static const char *const shells[] = {
 		"ash",  "bash", "busybox", "csh",  "dash", "elvish", "fish", "ksh",  "ksh93",
 		"lksh", "mksh", "nu",      "oksh", "osh",  "pdksh",  "posh", "pwsh", "rbash",
 		"rc",   "rksh", "rzsh",    "sh",   "tcsh", "xonsh",  "yash", "zsh"};
 
-	if (f->session != f->pid || f->tty_nr == 0)
+	if (f->session != f->pid || f->tty_nr == 0 || child->session != f->session ||
+	    child->pgrp == f->pgrp)
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
 		if (streq(f->comm, shells[i]))
@@ -122,7 +125,7 @@ static bool is_boundary(const struct search *s, const struct who *child, const s
 	const struct assign *assign = s->src->assign;
 
 	return who->facts.uid != s->subject->uid || who->facts.start > child->facts.start ||
-	       is_manager(who) || is_prompt(&who->facts) ||
+	       is_manager(who) || is_prompt(&child->facts, &who->facts) ||
 	       (assign && assign_is_boundary(assign, who->facts.comm));
 }
 

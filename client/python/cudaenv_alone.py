@@ -197,7 +197,7 @@ class Search:
 
     def is_boundary(self, child, who):
         return (who.uid != self.subject.uid or who.start > child.start or who.comm == b"systemd"
-                or (who.session == who.pid and who.tty != 0 and who.comm in SHELLS)
+                or (child.session == who.session == who.pid and child.pgrp != who.pgrp and who.tty != 0 and who.comm in SHELLS)
                 or any_glob(self.assign.boundary, who.comm))
 
     def read_parent(self, child):

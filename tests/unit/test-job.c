@@ -139,6 +139,14 @@ TEST(shells_that_are_no_prompt)
 	node_add(&n, (struct node_process){.pid = P(3), .ppid = P(9), .tty = 5, .comm = "bashful"});
 	node_add(&n, (struct node_process){.pid = P(4), .ppid = P(3), .session = P(3), .tty = 5});
 	check_streq(look(&n, P(4), NULL), node_tree(P(3), 0));
+	/* ssh -t node 'sh run.sh', a window of tmux: what a script starts is in its own process group, or
+	 * has left its session. */
+	node_add(&n, (struct node_process){.pid = P(5), .ppid = P(9), .tty = 5, .comm = "sh"});
+	node_add(&n, (struct node_process){
+			     .pid = P(6), .ppid = P(5), .pgrp = P(5), .session = P(5), .tty = 5});
+	check_streq(look(&n, P(6), NULL), node_tree(P(5), 0));
+	node_add(&n, (struct node_process){.pid = P(7), .ppid = P(5)});
+	check_streq(look(&n, P(7), NULL), node_tree(P(5), 0));
 	node_done(&n);
 }
 
@@ -187,13 +195,15 @@ TEST(numbers_given_again)
 	node_init(&n);
 	add_prompt(&n);
 	/* The script ended, and its number went to a process that is younger than its child. */
-	node_add(&n, (struct node_process){.pid = P(2), .ppid = P(1), .start = 1001});
+	node_add(&n,
+		 (struct node_process){.pid = P(2), .ppid = P(1), .session = P(1), .start = 1001});
 	job_proc_format(NODE_PIDNS, P(2), 1001, name);
 	node_link(&n, "procs", name, node_tree(P(2), 1001), 0);
 	check_streq(look(&n, P(4), NULL), node_tree(P(3), 0));
 	check(!facts.below);
 	/* Those of one clock tick may be parent and child. */
-	node_add(&n, (struct node_process){.pid = P(2), .ppid = P(1), .start = 1000});
+	node_add(&n,
+		 (struct node_process){.pid = P(2), .ppid = P(1), .session = P(1), .start = 1000});
 	check_streq(look(&n, P(4), NULL), node_tree(P(2), 0));
 	node_done(&n);
 }
