@@ -1,5 +1,5 @@
 ## tests/: what belongs to no single module; unit tests and fuzzers stand in the local.mk of what they test
-EXTRA_DIST += tests/fuzz/corpus tests/fuzz/replay.c tests/integration tests/data tests/gpu tests/schemas \
+EXTRA_DIST += tests/fuzz/corpus tests/fuzz/replay.c tests/integration tests/data tests/gpu tests/launchers tests/schemas \
 	tests/valgrind.sh tests/valgrind.supp
 
 # Runs on an installed tree, so it is no part of `make check` (and of distcheck); ./dev test runs both.
