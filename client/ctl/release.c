@@ -13,6 +13,7 @@
 #include "client/ctl/rules.h"
 #include "client/ctl/table.h"
 #include "client/ctl/workers.h"
+#include "common/ranks.h"
 #include "common/util.h"
 
 struct releasing {
@@ -29,6 +30,8 @@ struct releasing {
 	struct assign_rule rule;
 	char *profile, *from_profile;
 	size_t differ; /* members in whose place a new job would get yet another */
+	bool ranks_known;
+	bool ranks_equal; /* FROM and TO have all alike that ranks must agree on */
 };
 
 static void releasing_done(struct releasing *r)
@@ -189,6 +192,15 @@ static bool gets_another(const struct releasing *r, const struct worker *w)
 	       r->published.assign->mode == MODE_ON && !streq(rule.digest, r->to);
 }
 
+static void compare_ranks(struct releasing *r)
+{
+	const struct runtime *rt = &r->published.runtime;
+	char from[DIGEST_SIZE], to[DIGEST_SIZE];
+
+	r->ranks_known = ranks_get(rt, r->pin.digest, from) == 0 && ranks_get(rt, r->to, to) == 0;
+	r->ranks_equal = r->ranks_known && streq(from, to);
+}
+
 static int find_target(struct ctl *ctl, struct releasing *r)
 {
 	const struct assign *a = r->published.assign;
@@ -215,6 +227,7 @@ static int find_target(struct ctl *ctl, struct releasing *r)
 		r->from_profile = published_profile(&r->published, r->pin.digest);
 	for (size_t i = 0; i < r->workers.n; i++)
 		r->differ += gets_another(r, &r->workers.items[i]);
+	compare_ranks(r);
 	return CTL_GOOD;
 }
 
@@ -224,6 +237,15 @@ static bool changes(const struct releasing *r)
 }
 
 /* --- answers */
+
+static size_t count_members(const struct releasing *r)
+{
+	size_t n = r->holder ? r->holder->n_pids : 0;
+
+	for (size_t i = 0; i < r->workers.n; i++)
+		n += is_member(r, &r->workers.items[i]);
+	return n;
+}
 
 static void add_members(const struct releasing *r, struct json_object *o)
 {
@@ -236,6 +258,8 @@ static void add_members(const struct releasing *r, struct json_object *o)
 		json_object_array_add(pids, json_object_new_int64(r->holder->pids[i]));
 	json_object_object_add(o, "members", pids);
 	json_object_object_add(o, "rule", json_text(r->rule.name));
+	json_object_object_add(o, "ranks_equal",
+			       r->ranks_known ? json_object_new_boolean(r->ranks_equal) : NULL);
 }
 
 static struct json_object *dry_json(const struct releasing *r)
@@ -287,6 +311,25 @@ static void print_members(const struct releasing *r)
 	(void)table_print(&t, stdout, ctl_terminal());
 }
 
+static void warn_of_ranks(const struct releasing *r)
+{
+	size_t n = count_members(r);
+	const char *holds = n == 1 ? "process holds" : "processes hold";
+
+	if (n == 0)
+		return;
+	if (r->ranks_equal) {
+		ctl_note("%zu live %s the old one; both have the same rank digest: what ranks must "
+			 "agree on stays",
+			 n, holds);
+		return;
+	}
+	ctl_note("%zu live %s the old one, and the new one %s in what the ranks of one "
+		 "communicator must agree on: such ranks hang or die; best end all of these before "
+		 "the job starts others",
+		 n, holds, r->ranks_known ? "differs" : "may differ");
+}
+
 static void print_answer(const struct releasing *r, bool dry_run)
 {
 	if (!changes(r)) {
@@ -302,8 +345,7 @@ static void print_answer(const struct releasing *r, bool dry_run)
 	print_snapshot(r->from_profile, r->pin.digest);
 	printf(" until they end:\n");
 	print_members(r);
-	ctl_note("two ranks of one communicator that differ in such variables hang or die: best "
-		 "end all of these before the job starts others");
+	warn_of_ranks(r);
 	if (r->differ > 0)
 		ctl_note("for %zu of them the rules would give another one yet; process %d was "
 			 "asked for",
@@ -352,6 +394,7 @@ const struct verb verb_release = {
 	.help = "JOB is its name, the beginning of it, or the number of one of its processes;\n"
 		"cudaenvctl workers shows them. Its running processes stay as they are, so two\n"
 		"ranks may differ then, and hang or die: end those named before new ones start.\n"
+		"A note says how many these are, and whether the rank digest differs.\n"
 		"Needs cudaenvd and its broker.",
 	.flags = VERB_CHANGES,
 	.min_arguments = 1,

@@ -30,6 +30,7 @@ struct status {
 	size_t processes;
 	size_t current; /* have what a new job would get */
 	size_t stale;
+	size_t unmet; /* CUDAENV_REQUIRE */
 	size_t jobs;
 	char *verdict;
 	enum ctl_status code;
@@ -59,6 +60,7 @@ static void count_workers(struct status *s)
 	for (size_t i = 0; i < w.n; i++) {
 		s->current += w.items[i].stale == TRI_NO;
 		s->stale += w.items[i].stale == TRI_YES;
+		s->unmet += w.items[i].required && !w.items[i].required_met;
 	}
 }
 
@@ -98,12 +100,16 @@ static int verdict_dead(struct ctl *ctl, struct status *s, char **ret)
 static int verdict_counts(const struct status *s, const char *name, char **ret)
 {
 	bool none = s->current == 0;
-	char others[64] = "";
+	char others[64] = "", unmet[64] = "";
 
 	if (s->stale > 0)
 		(void)snprintf(others, sizeof others, ", %zu on another snapshot", s->stale);
-	return asprintf(ret, "%s%zu of %zu workers on %s%s%s", none ? "" : "OK: ", s->current,
-			s->processes, name, none ? " yet" : "", others);
+	if (s->unmet > 0)
+		(void)snprintf(unmet, sizeof unmet, ", %zu not as their launcher requires",
+			       s->unmet);
+	return asprintf(ret, "%s%zu of %zu workers on %s%s%s%s",
+			none || s->unmet > 0 ? "" : "OK: ", s->current, s->processes, name,
+			none ? " yet" : "", others, unmet);
 }
 
 static int verdict_on(struct ctl *ctl, struct status *s, char **ret)
@@ -211,6 +217,8 @@ static struct json_object *make_json(const struct status *s)
 			       json_number_or_null(s->counted ? (int64_t)s->processes : -1));
 	json_object_object_add(o, "jobs", json_number_or_null(s->counted ? (int64_t)s->jobs : -1));
 	json_object_object_add(o, "jobs_split", NULL);
+	json_object_object_add(o, "unmet",
+			       json_number_or_null(s->counted ? (int64_t)s->unmet : -1));
 	add_published(o, s, "last_error");
 	json_object_object_add(o, "running",
 			       s->manager == MANAGER_UNSEEN

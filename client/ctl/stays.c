@@ -3,6 +3,8 @@
 
 #include "client/ctl/stays.h"
 
+#include <pwd.h>
+
 #include "client/ctl/jsonutil.h"
 #include "client/ctl/table.h"
 #include "client/ctl/text.h"
@@ -54,11 +56,37 @@ static bool job_stays(const struct stays *s, const struct worker_job *job)
 	return a && a->mode == MODE_ON && concerns(s, job) && workers_job_stale(&s->workers, job);
 }
 
+/* malloc()ed: the name, or else the number. */
+static char *user_name(uid_t uid)
+{
+	const struct passwd *pw = getpwuid(uid);
+	char *text = NULL;
+
+	if (pw)
+		return strdup(pw->pw_name);
+	return asprintf(&text, "%u", (unsigned)uid) < 0 ? NULL : text;
+}
+
+static struct json_object *way_out_json(const struct worker_job *job, const char *unit)
+{
+	_cleanup_(freep) char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return NULL;
+	stays_way_out(f, job, unit);
+	(void)fclose(f);
+	return json_text(text);
+}
+
 static struct json_object *job_json(const struct stays *s, const struct worker_job *job,
 				    const char *profile)
 {
 	const struct workers *w = &s->workers;
 	struct json_object *o = json_object_new_object(), *pids = json_object_new_array();
+	_cleanup_(freep) char *user = user_name(job->parts.uid);
+	const char *unit = workers_job_unit(w, job);
 
 	json_object_object_add(o, "id", json_text(job->key));
 	json_object_object_add(o, "kind", json_text(job_kind_name(job->parts.kind)));
@@ -66,7 +94,10 @@ static struct json_object *job_json(const struct stays *s, const struct worker_j
 			       json_number_or_null(job->root_pid > 0 ? job->root_pid : -1));
 	json_object_object_add(o, "snapshot", json_text(job->snapshot[0] ? job->snapshot : NULL));
 	json_object_object_add(o, "profile", json_text(profile));
-	json_object_object_add(o, "unit", json_text(workers_job_unit(w, job)));
+	json_object_object_add(o, "unit", json_text(unit));
+	json_object_object_add(o, "uid", json_object_new_int64(job->parts.uid));
+	json_object_object_add(o, "user", json_text(user));
+	json_object_object_add(o, "fix", way_out_json(job, unit));
 	json_object_object_add(o, "pids", pids);
 	for (size_t i = 0; i < w->n; i++)
 		if (streq(w->items[i].key, job->key))
@@ -123,7 +154,14 @@ static void print_job(const struct stays *s, const struct worker_job *job, const
 	const struct workers *w = &s->workers;
 	const char *separator = "";
 
-	printf("  job %.*s, on ", workers_key_shown(job->key), job->key);
+	printf("  job %.*s", workers_key_shown(job->key), job->key);
+	if (job->parts.uid != geteuid()) {
+		_cleanup_(freep) char *user = user_name(job->parts.uid);
+
+		printf(" of ");
+		print_escaped(user ? user : "another user");
+	}
+	printf(", on ");
 	print_escaped(!job->snapshot[0] ? "nothing" : profile ? profile : "a snapshot");
 	if (job->snapshot[0])
 		printf(" %.*s", DIGEST_SHOWN, job->snapshot);
@@ -150,7 +188,8 @@ void stays_print(const struct stays *s)
 		if (!job_stays(s, job))
 			continue;
 		if (!any)
-			printf("These jobs stay as they are until they are started again:\n");
+			printf("These jobs stay as they are until they are started again, or "
+			       "moved by release JOB:\n");
 		any = true;
 		print_job(s, job, published_names_find(&names, job->snapshot));
 	}

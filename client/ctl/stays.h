@@ -31,7 +31,7 @@ struct json_object;
  * after an error line. */
 int stays_find(struct ctl *ctl, struct stays *ret);
 void stays_done(struct stays *s);
-/* [{"id","kind","root_pid","snapshot","profile","unit","pids"}]; null: unknown. In mode off and
+/* [{"id","kind","root_pid","snapshot","profile","unit","uid","user","fix","pids"}]; null: unknown. In mode off and
  * observe, where no new job gets anything, nobody counts. */
 struct json_object *stays_json(const struct stays *s);
 /* The same for people, and our own job; nothing where nobody stays. */

@@ -22,11 +22,22 @@ static struct json_object *json_digest(const char *digest)
 	return json_text(digest[0] ? digest : NULL);
 }
 
-static struct json_object *process_json(const struct worker *w, struct published_names *names)
+/* As the tree has it: a member of the same job that is listed too. */
+static struct json_object *json_parent(const struct workers *all, const struct worker *w)
+{
+	for (size_t i = 0; i < all->n; i++)
+		if (all->items[i].pid == w->ppid && streq(all->items[i].key, w->key))
+			return json_object_new_int64(w->ppid);
+	return NULL;
+}
+
+static struct json_object *process_json(const struct workers *all, const struct worker *w,
+					struct published_names *names)
 {
 	struct json_object *o = json_object_new_object();
 
 	json_object_object_add(o, "pid", json_object_new_int64(w->pid));
+	json_object_object_add(o, "parent", json_parent(all, w));
 	json_object_object_add(o, "uid", json_object_new_int64(w->uid));
 	json_object_object_add(o, "exe", json_text(w->exe));
 	json_object_object_add(o, "started_as", json_text(started_name(w->started)));
@@ -57,7 +68,7 @@ static struct json_object *worklist_json(const struct published *p, const struct
 	json_object_object_add(o, "jobs", jobs);
 	for (size_t i = 0; i < w->n; i++)
 		if (!arg_stale || w->items[i].stale == TRI_YES)
-			json_object_array_add(processes, process_json(&w->items[i], &names));
+			json_object_array_add(processes, process_json(w, &w->items[i], &names));
 	for (size_t i = 0; i < w->n_jobs; i++) {
 		const struct worker_job *job = &w->jobs[i];
 		struct json_object *j;

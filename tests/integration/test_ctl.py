@@ -469,7 +469,7 @@ def test_workers(two):
         pids = {method: start(method) for method in ("spawn", "fork", "forkserver")}
         workers = by_pid(two)
         assert workers.keys() == {main, *pids.values()}
-        assert all(w.keys() == {"pid", "uid", "exe", "started_as", "job", "snapshot", "profile", "stale", "unit", "required",
+        assert all(w.keys() == {"pid", "parent", "uid", "exe", "started_as", "job", "snapshot", "profile", "stale", "unit", "required",
                                "required_met", "verdict"}
                    for w in workers.values())
         assert workers[main]["started_as"] == "main"
@@ -489,6 +489,11 @@ def test_workers(two):
         tree = two.ctl("workers", "--tree").stdout.splitlines()
         assert tree[0].split("\t")[0] == str(main)
         assert f"  {pids['spawn']}" in [line.split("\t")[0] for line in tree]
+        assert (workers[main]["parent"], workers[pids["spawn"]]["parent"]) == (None, main)
+        two.ctl("use", "pcie8")
+        assert two.ctl("workers", "--tree", "--stale").stdout.splitlines() == [line.replace("\tcurrent\t", "\tstale\t") for line in tree]
+        assert {p["pid"]: p["parent"] for p in two.json("workers", "--tree", "--stale")["processes"]} == {
+            p: w["parent"] for p, w in workers.items()}
 
 
 def test_who_stays_on_an_older_snapshot(two):

@@ -319,7 +319,11 @@ def test_who_stays(base):
         assert len(mine) == 1
         base.ctl("use", "debug", "--user", "nobody")
         done = base.json("use", "debug", "--user", OTHER)
-        assert [j["id"] for j in done["stays"]] == mine
+        assert [(j["id"], j["uid"], j["fix"].startswith("end python3")) for j in done["stays"]] == [(mine[0], OTHER, True)]
+        text = base.ctl("use", "debug").stdout
+        assert "until they are started again, or moved by release JOB:\n" in text and f"{mine[0]} of {done['stays'][0]['user']}, on " in text
+        root, = (line for line in text.splitlines() if "-0-" in line)
+        assert " of " not in root, "of one's own it goes without saying"
         done = base.json("set", "A=1", "--user", USER)
         assert done["stays"] == [] and done["own_job"] is None
         assert len(base.json("use", "debug")["stays"]) == 3

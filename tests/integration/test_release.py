@@ -53,7 +53,9 @@ def test_the_next_process_gets_what_the_rules_give(two):
         other = two.json("status")["digest"]
         dry = release(two, main, "--dry-run")
         assert dry["dry_run"] and (dry["from"], dry["to"], dry["profile"]) == (base, other, "other")
-        assert dry["members"] == sorted([main, first]) and pin(two, key) == base
+        assert dry["members"] == sorted([main, first]) and dry["ranks_equal"] is False and pin(two, key) == base
+        assert two.ctl("release", main, "--dry-run").stderr.startswith(
+            "cudaenvctl: note: 2 live processes hold the old one, and the new one differs in what the ranks of one communicator must agree on")
         text = two.ctl("release", key, "--reason", "moved by hand")
         assert text.stdout.startswith(f"Released job {key}: what starts in it from now on gets other {other[:12]}; these stay on base")
         assert f"\n{first}\t" in text.stdout and "hang or die" in text.stderr
@@ -79,6 +81,16 @@ def test_the_next_process_gets_what_the_rules_give(two):
         assert pin(two, key) == f"{base} {other}"
 
 
+def test_one_that_makes_equal_ranks(two):
+    with program(two) as (main, _):
+        two.variables("base", NCCL_DEBUG="TRACE")
+        wait_until(lambda: two.json("status")["edited"] == ["base"], "the edit is seen")
+        two.ctl("use", "base")
+        assert release(two, main, "--dry-run")["ranks_equal"] is True
+        done = two.ctl("release", main)
+        assert "hang" not in done.stderr and done.stderr.startswith("cudaenvctl: note: 1 live process holds the old one; both have the same rank")
+
+
 def test_a_restarted_broker_knows_it(two):
     with program(two) as (main, start):
         two.ctl("use", "other")
@@ -95,7 +107,7 @@ def test_a_job_that_has_none(two):
         two.ctl("on")
         assert snapshot_of(two, start("spawn")) is None
         document = release(two, main)
-        assert document["from"] is None and document["profile"] == "base"
+        assert document["from"] is None and document["profile"] == "base" and document["ranks_equal"] is None
         assert snapshot_of(two, start("spawn")) == two.json("status")["digest"]
         two.ctl("observe")
         document = release(two, main)

@@ -143,6 +143,9 @@ def test_workers_and_why_show_it(two):
             program(two, env={"CUDAENV_REQUIRE": tree["rank_digest"]}) as (good, _):
         found = {w["pid"]: (w["required"], w["required_met"]) for w in two.json("workers")["processes"]}
         assert found[main] == ("f" * 64, False) and found[good] == (tree["rank_digest"], True)
+        assert two.json("status")["unmet"] == 1
+        line = two.ctl("status").stdout.splitlines()[0]
+        assert line.endswith(" workers on ring, 1 not as their launcher requires") and not line.startswith("OK")
         row = next(line for line in two.ctl("workers").stdout.splitlines() if line.startswith(f"{main}\t"))
         assert row.split("\t")[5] == "unmet"
         document = fits("why", two.ctl("why", main, "--json", ok=1).stdout)
