@@ -3,7 +3,7 @@ EXTRA_DIST += tests/fuzz/corpus tests/fuzz/replay.c tests/integration tests/data
 	tests/valgrind.sh tests/valgrind.supp
 
 # Runs on an installed tree, so it is no part of `make check` (and of distcheck); ./dev test runs both.
-integration: all tests/start-client
+integration: all tests/start-client tests/model-agent
 	SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' PYTEST='$(PYTEST)' \
 		$(top_srcdir)/tests/integration/run.sh $(PYTEST_ARGS)
 .PHONY: integration
@@ -12,6 +12,12 @@ integration: all tests/start-client
 check_PROGRAMS += tests/start-client
 tests_start_client_SOURCES = tests/start-client.c
 tests_start_client_LDADD = client/libclient.la
+
+# The processes of the model test.
+check_PROGRAMS += tests/model-agent
+tests_model_agent_SOURCES = tests/model/agent.c
+tests_model_agent_LDADD = client/libclient.la
+EXTRA_DIST += tests/model
 
 # It reads the other logs of this run.
 TESTS += tests/check-left-out.sh
