@@ -72,7 +72,7 @@ tests_fuzz_fuzz_wire_client_LDADD = common/libcommon.la $(LIB_FUZZING_ENGINE)
 # --- job
 JOB_TESTS = tests/unit/test-cgroup tests/unit/test-decide tests/unit/test-job \
 	tests/unit/test-job-cgroup tests/unit/test-job-self tests/unit/test-job-token \
-	tests/unit/test-pin tests/unit/test-procfs
+	tests/unit/test-pin tests/unit/test-procfs tests/unit/test-ranks
 check_PROGRAMS += $(JOB_TESTS)
 TESTS += $(JOB_TESTS)
 tests_unit_test_cgroup_SOURCES = tests/unit/test-cgroup.c tests/unit/node.h tests/unit/test.h
@@ -88,6 +88,8 @@ tests_unit_test_job_self_SOURCES = tests/unit/test-job-self.c tests/unit/node.h 
 tests_unit_test_job_self_LDADD = common/libcommon.la
 tests_unit_test_pin_SOURCES = tests/unit/test-pin.c tests/unit/node.h tests/unit/test.h
 tests_unit_test_pin_LDADD = common/libcommon.la
+tests_unit_test_ranks_SOURCES = tests/unit/test-ranks.c tests/unit/node.h tests/unit/test.h
+tests_unit_test_ranks_LDADD = common/libcommon.la
 tests_unit_test_job_SOURCES = tests/unit/test-job.c $(JOB_LOOK)
 tests_unit_test_job_LDADD = common/libcommon.la
 tests_unit_test_procfs_SOURCES = tests/unit/test-procfs.c tests/unit/node.h tests/unit/test.h

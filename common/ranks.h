@@ -6,7 +6,8 @@
  * two kinds of links, both with a digest as their text:
  *
  *   SNAPSHOT -> RANK     a published snapshot's rank digest
- *   RANK -> SNAPSHOT     one that has this rank digest; the node's own choice where it is one
+ *   RANK -> SNAPSHOT     one that has this rank digest: the node's own choice where it is one, else
+ *                        what the first profile by name says now, else a former version
  *
  * CUDAENV_REQUIRE names either. libc only.
  */

@@ -67,9 +67,27 @@ static int rank_of(struct manager *m, int fd, const char *digest, char ret[DIGES
 	return r == 0 ? profile_rank_digest(s, m->facts, ret) : r;
 }
 
-/* The snapshot DIGEST, and itself as the one with its rank digest where there is none yet, or where
- * it is the node's CHOICE. */
-static int put_snapshot(struct manager *m, int fd, const char *digest, bool choice)
+/* Of two with one rank digest the smaller stands for it: the node's CHOICE, what a profile says
+ * now by the profile's name, then former versions. So nodes with the same profiles have the same. */
+static size_t standing(const struct manager *m, const char *digest, const char *choice)
+{
+	if (streq(digest, choice))
+		return 0;
+	for (size_t i = 0; i < m->profiles.n_profiles; i++)
+		if (m->profiles.profiles[i]->valid &&
+		    streq(m->profiles.profiles[i]->digest, digest))
+			return 1 + i;
+	return 1 + m->profiles.n_profiles;
+}
+
+/* Is ranks/RANK -> DIGEST what a link of a published snapshot confirms? */
+static bool confirmed(struct manager *m, int fd, const char *rank, const char *digest)
+{
+	return digest_valid(digest) && says(fd, digest, rank) &&
+	       publisher_has(m->publisher, digest) == 1;
+}
+
+static int put_snapshot(struct manager *m, int fd, const char *digest, const char *choice)
 {
 	char rank[DIGEST_SIZE], old[DIGEST_SIZE] = "";
 	int r;
@@ -80,9 +98,9 @@ static int put_snapshot(struct manager *m, int fd, const char *digest, bool choi
 	if (r < 0)
 		return r;
 	(void)readlinkat(fd, rank, old, DIGEST_HEX);
-	return choice || !digest_valid(old) || publisher_has(m->publisher, old) != 1
-		       ? put(fd, rank, digest)
-		       : 0;
+	if (confirmed(m, fd, rank, old) && standing(m, old, choice) <= standing(m, digest, choice))
+		return 0;
+	return put(fd, rank, digest);
 }
 
 /* What names a snapshot that is gone. */
@@ -100,7 +118,7 @@ static int sweep(struct manager *m, int fd)
 			continue;
 		(void)readlinkat(fd, e->d_name, text, DIGEST_HEX);
 		if (publisher_has(m->publisher, e->d_name) != 1 &&
-		    (!digest_valid(text) || publisher_has(m->publisher, text) != 1))
+		    !confirmed(m, fd, e->d_name, text))
 			(void)unlinkat(fd, e->d_name, 0);
 	}
 	return 0;
@@ -118,7 +136,7 @@ void switch_publish_ranks(struct manager *m, const char *choice)
 	for (size_t i = 0; r >= 0 && i < m->publisher->n_items; i++) {
 		const char *digest = m->publisher->items[i].digest;
 
-		r = put_snapshot(m, fd, digest, streq(digest, choice));
+		r = put_snapshot(m, fd, digest, choice);
 	}
 	if (r >= 0)
 		r = sweep(m, fd);

@@ -57,6 +57,45 @@ def test_ranks_follow_the_snapshots(two):
     assert not (two.run / "ranks" / ("0" * 64)).is_symlink()
 
 
+def test_which_of_several_stands_for_a_rank_digest(two):
+    """Not which was first: the same on all nodes that have the same profiles."""
+    ring = shown(two, "ring")
+    rank = two.run / "ranks" / ring["rank_digest"]
+    two.ctl("use", "tree")
+    quiet = shown(two, "quiet")
+    assert os.readlink(rank) == quiet["digest"], "quiet is before ring"
+    # An edit, although the former version is still published.
+    two.variables("quiet", NCCL_ALGO="Ring", NCCL_DEBUG="INFO")
+    wait_until(lambda: b"NCCL_DEBUG=INFO" in (two.run / "snapshots" / os.readlink(rank)).read_bytes(), "the edit is published")
+    assert (two.run / "snapshots" / quiet["digest"]).exists()
+    two.variables("quiet", NCCL_ALGO="Tree")
+    wait_until(lambda: os.readlink(rank) == ring["digest"], "what a profile says now goes before what one said")
+    two.ctl("use", "ring")
+    two.variables("aring", NCCL_ALGO="Ring", NCCL_DEBUG="TRACE")
+    wait_until(lambda: "aring" in {p["name"] for p in two.json("list")["profiles"]}, "it is read")
+    assert os.readlink(rank) == ring["digest"], "the node's choice"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.parametrize("way", ["extension", "reader"])
+def test_root_takes_none_that_others_could_change(two, way, tmp_path):
+    """Asked for or not."""
+    own = tmp_path / "toolkit"
+    own.mkdir()
+    os.chown(own, 12345, 12345)
+    two.variables("theirs", CUDA_HOME=own)
+    wait_until(lambda: "theirs" in {p["name"] for p in two.json("list")["profiles"]}, "it is read")
+    driver = tmp_path / "driver.py"
+    driver.write_text(DRIVER)
+    theirs = shown(two, "theirs")["digest"]
+    command = two.new_job([interpreters()[1], "-S", driver, way, two.run])
+    done = subprocess.run(command, env=two.environ(CUDAENV_REQUIRE=theirs), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and str(own) not in done.stdout
+    fail(two)
+    done = subprocess.run(command, env=two.environ(CUDAENV_REQUIRE=theirs), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (78, "") and "this job has no snapshot" in done.stderr
+
+
 @pytest.mark.parametrize("alone", [False, True])
 def test_who_asks_gets_it(two, alone):
     ring, tree, quiet = (shown(two, n) for n in ("ring", "tree", "quiet"))
