@@ -18,6 +18,7 @@
 #include "common/ranks.h"
 #include "common/util.h"
 
+#define EXIT_UNMET     78  /* as the Python hook: EX_CONFIG */
 #define EXIT_NOT_RUN   126 /* as env(1): found, but cannot be run */
 #define EXIT_NOT_FOUND 127
 
@@ -139,7 +140,7 @@ static int check_required(const struct published *p, const char *digest)
 		return CTL_GOOD;
 	if (assign_load(&p->runtime, &assign) == 0 && assign->mode == MODE_ON &&
 	    assign->mismatch_fails)
-		return ctl_error(CTL_BAD_NEWS,
+		return ctl_error(EXIT_UNMET,
 				 "CUDAENV_REQUIRE=%.64s is not to be had here, and on_mismatch = "
 				 "fail: cudaenvctl list shows what there is",
 				 required);
@@ -231,8 +232,9 @@ const struct verb verb_exec = {
 		"that act only before a program starts are set too, which the start hook\n"
 		"cannot do. Applies in every mode, off included: it is asked for by name.\n"
 		"Needs no daemon. Exit status: the command's; 126 it cannot be run, 127 it is\n"
-		"not found. --dry-run shows each variable with what it would be: set, already\n"
-		"so, kept, replaced, removed, absent-here; --json needs it.",
+		"not found, 78 CUDAENV_REQUIRE is not met and on_mismatch = fail. --dry-run\n"
+		"shows each variable with what it would be: set, already so, kept, replaced,\n"
+		"removed, absent-here; --json needs it.",
 	.flags = VERB_COMMAND | VERB_DRY_RUN,
 	.min_arguments = 1,
 	.max_arguments = -1,

@@ -172,8 +172,9 @@ def test_exec(two):
     assert (done.stdout, done.returncode) == ("Ring\n", 0) and "is not to be had here" in done.stderr
     fail(two)
     done = run("-p", "ring", required=tree["digest"])
-    assert (done.stdout, done.returncode) == ("", 1) and "on_mismatch = fail" in done.stderr
-    assert run(required="f" * 64).returncode == 1
+    assert (done.stdout, done.returncode) == ("", 78) and "on_mismatch = fail" in done.stderr
+    assert run(required="f" * 64).returncode == run("--dry-run", required="f" * 64).returncode == 78
+    assert run(required=tree["rank_digest"]).returncode == 0
 
 
 def test_workers_and_why_show_it(two):
