@@ -9,12 +9,18 @@
  *   bench-client storm N    N processes call cudaenv_start() at once; who answered, how long, which
  *                           digest
  *
+ *   bench-client hold N     N processes in jobs of eight that have started; prints a line "held N"
+ *                           when all have, and ends them when standard input ends
+ *
  * The runtime directory is CUDAENV_RUNTIME_DIR. Results are lines "name value" on standard output,
  * times in microseconds.
  */
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -229,6 +235,48 @@ static int bench_storm(size_t n)
 	return 0;
 }
 
+#define JOB_MEMBERS 8
+
+/* One process of a job: starts when its number comes up, and stays. */
+static void hold_one(atomic_uint *turn, unsigned number)
+{
+	while (atomic_load(turn) != number)
+		(void)sched_yield();
+	(void)cudaenv_start(NULL, NULL);
+	atomic_fetch_add(turn, 1);
+	for (;;)
+		(void)pause();
+}
+
+static int bench_hold(unsigned n)
+{
+	atomic_uint *turn =
+		mmap(NULL, sizeof *turn, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char c;
+
+	/* A boundary: what is started here is not one job. */
+	if (turn == MAP_FAILED || setpgid(0, 0) < 0 || prctl(PR_SET_NAME, "cron") < 0)
+		return 1;
+	for (unsigned i = 0; i < n; i += JOB_MEMBERS) {
+		if (fork() == 0) {
+			for (unsigned k = 1; k < JOB_MEMBERS && i + k < n; k++)
+				if (fork() == 0)
+					hold_one(turn, i + k);
+			hold_one(turn, i);
+		}
+		while (atomic_load(turn) < (i + JOB_MEMBERS < n ? i + JOB_MEMBERS : n))
+			(void)usleep(100);
+	}
+	printf("held %u\n", atomic_load(turn));
+	fflush(stdout);
+	(void)!read(STDIN_FILENO, &c, 1);
+	(void)signal(SIGTERM, SIG_IGN);
+	(void)kill(0, SIGTERM);
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+	return 0;
+}
+
 int main(int argc, char *argv[])
 {
 	const char *runtime = getenv("CUDAENV_RUNTIME_DIR");
@@ -240,5 +288,7 @@ int main(int argc, char *argv[])
 		return bench_fetch(runtime, n);
 	if (streq(argv[1], "storm"))
 		return bench_storm(n);
+	if (streq(argv[1], "hold"))
+		return bench_hold((unsigned)n);
 	return 2;
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Benchmarks: every figure beside a baseline of the same run, interleaved; medians and ratios. ./dev bench runs it.
 
-  bench/run.py BUILD [starts|fetch|storm|down ...]
+  bench/run.py BUILD [starts|fetch|storm|many|down ...]
 """
 import os
 import pathlib
@@ -23,7 +23,7 @@ os.environ.setdefault("SRCDIR", str(TOP))
 sys.path.insert(0, str(TOP / "tests/integration"))
 sys.dont_write_bytecode = True
 import pythons  # noqa: E402
-from node import PCIE8, Node, clean_environ  # noqa: E402
+from node import CTL, PCIE8, Node, clean_environ, wait_until  # noqa: E402
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "200"))
 CLIENT = BUILD / "bench/bench-client"
@@ -32,9 +32,9 @@ CLIENT = BUILD / "bench/bench-client"
 BY_HAND = "\nimport os\n" + "".join(f"os.environ.setdefault({k!r}, {v!r})\n" for k, v in PCIE8.items())
 
 
-def start_usec(exe, env):
+def start_usec(exe, env, *arguments):
     begin = time.perf_counter_ns()
-    pid = os.posix_spawn(exe, [exe, "-c", "pass"], env)
+    pid = os.posix_spawn(exe, [exe, *(arguments or ("-c", "pass"))], env, file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
     _, status = os.waitpid(pid, 0)
     assert status == 0
     return (time.perf_counter_ns() - begin) / 1000
@@ -126,6 +126,46 @@ class Bench:
               f"{f['failed']} failed; {right}")
         print(f"  cudaenv_start: p50 {f['start_p50']} us  p99 {f['start_p99']} us")
 
+    def anonymous(self, pid):
+        return next(int(line.split()[1]) for line in open(f"/proc/{pid}/status") if line.startswith("RssAnon")) * 1024
+
+    def switch_usec(self, name):
+        """From the start of the command until the new rules can be read."""
+        assign = self.node.run / "assign"
+        before, begin = os.stat(assign).st_ino, time.perf_counter_ns()
+        p = subprocess.Popen([CTL, "use", name, "--json"], env=self.node.environ(), stdout=subprocess.DEVNULL)
+        while os.stat(assign).st_ino == before:
+            pass
+        usec = (time.perf_counter_ns() - begin) / 1000
+        assert p.wait() == 0
+        return usec
+
+    def registered(self, n):
+        """What a fetch and a switch take with N processes registered."""
+        f = fields(CLIENT, "fetch", str(ROUNDS * 5), env=self.node.environ())
+        switches = [self.switch_usec(("other", "pcie8")[i % 2]) for i in range(20)]
+        bare = [start_usec(str(CTL), clean_environ(), "--version") for _ in range(20)]
+        fetch = float(f["broker_p50"]) / float(f["bare_p50"])
+        rss = [self.anonymous(pid) for pid in (self.node.process.pid, self.node.broker_pid())]
+        print(f"  {n:6} registered: fetch p50 {f['broker_p50']} us, {fetch:.2f} times the minimal server's; a switch is to be read "
+              f"{statistics.median(switches) / 1000:.1f} ms after its command began (cudaenvctl --version: "
+              f"{statistics.median(bare) / 1000:.1f} ms); manager {rss[0] / 1e6:.1f} MB, broker {rss[1] / 1e6:.1f} MB")
+        return fetch, rss[1], statistics.median(switches)
+
+    def many(self):
+        n = int(os.environ.get("BENCH_REGISTERED", "10000"))
+        self.node.variables("other", NCCL_PROTO="Simple")
+        wait_until(lambda: len(self.node.json("list")["profiles"]) == 2, "both profiles")
+        print(f"\n(e) {n} processes, {n // 8} jobs")
+        few = self.registered(0)
+        holder = subprocess.Popen([CLIENT, "hold", str(n)], env=self.node.environ(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert holder.stdout.readline() == f"held {n}\n"
+        links = sum(not name.startswith(".") for name in os.listdir(self.node.run / "procs"))
+        full = self.registered(links)
+        print(f"  fetch: {full[0] / few[0]:.2f} times that with none; switch: {(full[2] - few[2]) / 1000:+.1f} ms; broker: "
+              f"{(full[1] - few[1]) / links:.0f} bytes a process, with its job and report")
+        holder.communicate()
+
     def down(self):
         python = self.python()
         env = clean_environ()
@@ -150,7 +190,7 @@ class Bench:
 
 
 def main():
-    wanted = sys.argv[2:] or ["starts", "fetch", "storm", "down"]
+    wanted = sys.argv[2:] or ["starts", "fetch", "storm", "many", "down"]
     print(f"{platform.platform()}, {os.cpu_count()} cores")
     # /run is a tmpfs, so the runtime directory must be on one here as well.
     root = pathlib.Path(tempfile.mkdtemp(prefix="cudaenv-bench-", dir="/dev/shm"))
