@@ -161,23 +161,43 @@ int decide(const struct job_source *src, const struct job_subject *subject,
 	return 0;
 }
 
+/* The link is this job's: with another digest it is of an earlier program of the same process, before
+ * a release. A stranger's directory entry stays, and so does the link then: only people read that. */
+static void update_link(const struct runtime *rt, const char *name, const char *text)
+{
+	char beside[JOB_PROC_SIZE + 1];
+
+	(void)snprintf(beside, sizeof beside, ".%s", name);
+	if (symlinkat(text, rt->procs_fd, beside) == 0 &&
+	    renameat(rt->procs_fd, beside, rt->procs_fd, name) < 0)
+		(void)unlinkat(rt->procs_fd, beside, 0);
+}
+
 int decide_register(const struct runtime *rt, uint64_t pidns, const struct decision *d)
 {
-	char name[JOB_PROC_SIZE], text[JOB_KEY_SIZE];
+	char name[JOB_PROC_SIZE], text[JOB_LINK_SIZE], old[JOB_LINK_SIZE];
 	bool may_remove = rt->self == 0 || rt->self == rt->broker;
 	int r;
 
 	if (rt->procs_fd < 0)
 		return -EBADF;
 	job_proc_format(pidns, d->nspid, d->start, name);
+	job_link_format(d->key, d->digest, text);
 	for (unsigned i = 0; i < 2; i++) {
-		if (symlinkat(d->key, rt->procs_fd, name) == 0)
+		if (symlinkat(text, rt->procs_fd, name) == 0)
 			return 0;
 		if (errno != EEXIST)
 			return -errno;
-		r = runtime_readlink(rt, rt->procs_fd, name, d->uid, text, sizeof text);
-		if (r == 0)
-			return streq(text, d->key) ? 0 : -EEXIST;
+		r = runtime_readlink(rt, rt->procs_fd, name, d->uid, old, sizeof old);
+		if (r == 0) {
+			if (streq(text, old))
+				return 0;
+			(void)job_link_cut(old);
+			if (!streq(old, d->key))
+				return -EEXIST;
+			update_link(rt, name, text);
+			return 0;
+		}
 		if (!may_remove || (r != -EPERM && r != -ENAMETOOLONG) ||
 		    runtime_clear(rt->procs_fd, name) < 0)
 			return r;

@@ -45,7 +45,7 @@ int decide(const struct job_source *src, const struct job_subject *subject,
 /* Is the snapshot DIGEST published here, so that it can be had? */
 bool decide_published(const struct runtime *rt, const char *digest);
 
-/* Makes procs/PIDNS-PID-START -> KEY of D, for its uid. 0 (also if it is there already with this
- * text), -EEXIST (there with another), -EPERM (a stranger has taken the name; the broker and root
+/* Makes procs/PIDNS-PID-START -> "KEY DIGEST" of D, for its uid. 0 (also if it is there already with
+ * this key), -EEXIST (there with another), -EPERM (a stranger has taken the name; the broker and root
  * remove that first), other negative errno. */
 int decide_register(const struct runtime *rt, uint64_t pidns, const struct decision *d);

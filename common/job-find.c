@@ -78,7 +78,7 @@ static bool key_fits(const struct search *s, const char *key)
 static int is_registered(const struct search *s, const struct who *who, char ret[JOB_KEY_SIZE])
 {
 	const struct job_source *src = s->src;
-	char name[JOB_PROC_SIZE], key[JOB_KEY_SIZE];
+	char name[JOB_PROC_SIZE], key[JOB_LINK_SIZE];
 	int r = src->registered ? src->registered(src->userdata, &who->facts, key) : 0;
 
 	if (r < 0)
@@ -89,8 +89,11 @@ static int is_registered(const struct search *s, const struct who *who, char ret
 	}
 	job_proc_format(s->subject->pidns, who->nspid, who->facts.start, name);
 	r = runtime_readlink(src->rt, src->rt->procs_fd, name, s->subject->uid, key, sizeof key);
-	if (r < 0 || !key_fits(s, key))
+	if (r < 0)
 		return is_shortage(r) ? r : 0;
+	(void)job_link_cut(key);
+	if (!key_fits(s, key))
+		return 0;
 	(void)stpcpy(ret, key);
 	return 1;
 }

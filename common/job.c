@@ -11,6 +11,9 @@
 
 #include "common/util.h"
 
+#define LINK_INLINE 127 /* bytes of a link's text that tmpfs keeps with the inode */
+#define LINK_DIGEST 12
+
 #define NODE_FILE   ".node"
 #define NODE_CGROUP "cgroupns "
 #define NODE_USER   " userns "
@@ -121,6 +124,23 @@ void job_proc_format(uint64_t pidns, pid_t nspid, uint64_t start, char ret[JOB_P
 {
 	(void)snprintf(ret, JOB_PROC_SIZE, "%llu-%d-%llu", (unsigned long long)pidns, (int)nspid,
 		       (unsigned long long)start);
+}
+
+void job_link_format(const char *key, const char *digest, char ret[JOB_LINK_SIZE])
+{
+	int shown = strlen(key) + 1 + DIGEST_HEX > LINK_INLINE ? LINK_DIGEST : DIGEST_HEX;
+
+	(void)snprintf(ret, JOB_LINK_SIZE, "%s %.*s", key, shown, *digest ? digest : "none");
+}
+
+const char *job_link_cut(char *text)
+{
+	char *blank = strchr(text, ' ');
+
+	if (!blank)
+		return "";
+	*blank = '\0';
+	return blank + 1;
 }
 
 int job_proc_parse(const char *name, uint64_t *ret_pidns, pid_t *ret_nspid, uint64_t *ret_start)

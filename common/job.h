@@ -57,6 +57,14 @@ void job_key_format(const struct job_key *k, char ret[JOB_KEY_SIZE]);
 void job_proc_format(uint64_t pidns, pid_t nspid, uint64_t start, char ret[JOB_PROC_SIZE]);
 int job_proc_parse(const char *name, uint64_t *ret_pidns, pid_t *ret_nspid, uint64_t *ret_start);
 
+/* Text of a process's link in procs/: its job's key, a blank, and the digest that it was answered
+ * with ("none"), cut to its beginning where the whole would take the kernel a page of memory. The
+ * key decides; the digest is for people. An older release's link is the key alone. */
+#define JOB_LINK_SIZE (JOB_KEY_SIZE + 1 + DIGEST_HEX)
+void job_link_format(const char *key, const char *digest, char ret[JOB_LINK_SIZE]);
+/* Cuts TEXT behind the key; returns what follows, "" for nothing. */
+const char *job_link_cut(char *text);
+
 /* Where facts are read. Descriptors are borrowed. */
 struct job_source {
 	int proc_fd;

@@ -96,6 +96,7 @@ static void make_own_job(const struct published *p, const char *digest)
 	    job_key_parse(facts.key, &key) < 0)
 		return;
 	(void)stpcpy(key.digest, digest);
+	(void)stpcpy(d.digest, digest);
 	job_key_format(&key, d.key);
 	d.nspid = facts.nspid;
 	d.start = facts.start;

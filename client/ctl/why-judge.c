@@ -54,7 +54,7 @@ static enum finding find(const struct why *w)
 		    w->counts[WHY_TOO_LATE] >
 	    0)
 		return VARIABLES;
-	if (worker->stale == TRI_YES)
+	if (worker->job_stale == TRI_YES)
 		return JOB_IS_STALE;
 	return !w->intended || w->counts[WHY_UNKNOWN] > 0 ? NOT_KNOWN : ALL_GOOD;
 }

@@ -279,6 +279,8 @@ static enum why_verdict judge_block(const struct why *w, const struct snapshot_e
 	bool hooked = w->worker->key && !w->worker->forked_off;
 	bool own = e->rule == SNAPSHOT_DEFAULT || e->rule == SNAPSHOT_TOGETHER;
 
+	if (w->worker->key && !streq(w->worker->answered, w->intended->digest))
+		return WHY_STALE;
 	if ((value || exec_block_known(&w->block)) && as_intended(e, value))
 		return WHY_OK;
 	if (w->token && !streq(w->token, w->intended->digest))

@@ -123,7 +123,7 @@ static int add_process(struct scan *s, pid_t pid, size_t *allocated)
 {
 	struct workers *out = s->out;
 	struct proc_facts facts;
-	struct worker w = {.pid = pid, .stale = TRI_UNKNOWN};
+	struct worker w = {.pid = pid, .stale = TRI_UNKNOWN, .job_stale = TRI_UNKNOWN};
 	char state = 0;
 
 	if (procfs_facts(s->proc_fd, pid, &facts) < 0 ||
@@ -173,24 +173,44 @@ static bool wanted(const struct scan *s, const struct worker *w)
 /* The job that the link NAME gives W. Only the broker's may name another uid's (W's has changed
  * since): by one of its own a process would put itself into the job of a stranger, who would then
  * be released to what the rules give that process. */
-static bool read_key(const struct runtime *rt, const char *name, const struct worker *w,
-		     char key[JOB_KEY_SIZE])
+static bool read_key(const struct runtime *rt, const char *name, struct worker *w,
+		     char key[JOB_LINK_SIZE])
 {
 	struct job_key parts;
+	const char *digest;
 
 	if (rt->procs_fd < 0 ||
-	    runtime_readlink(rt, rt->procs_fd, name, w->uid, key, JOB_KEY_SIZE) < 0 ||
-	    job_key_parse(key, &parts) < 0)
+	    runtime_readlink(rt, rt->procs_fd, name, w->uid, key, JOB_LINK_SIZE) < 0)
 		return false;
+	digest = job_link_cut(key);
+	if (job_key_parse(key, &parts) < 0)
+		return false;
+	(void)snprintf(w->answered, sizeof w->answered, "%s", digest);
 	return parts.uid == w->uid ||
-	       (runtime_readlink(rt, rt->procs_fd, name, 0, key, JOB_KEY_SIZE) == 0 &&
-		job_key_parse(key, &parts) == 0);
+	       (runtime_readlink(rt, rt->procs_fd, name, 0, key, JOB_LINK_SIZE) == 0 &&
+		job_link_cut(key) && job_key_parse(key, &parts) == 0);
+}
+
+/* What W was answered with, from the text that its link or its parent's has: the beginning of one of
+ * the job's digests, or none; the job's present one where it tells nothing. */
+static void find_answered(const struct worker_job *job, struct worker *w)
+{
+	const char *found = job->snapshot;
+	size_t n = strlen(w->answered);
+
+	if (streq(w->answered, "none"))
+		found = "";
+	for (unsigned i = 0; n >= 12 && i < job->n_former; i++)
+		if (strncmp(job->snapshot, w->answered, n) != 0 &&
+		    strncmp(job->former[i], w->answered, n) == 0)
+			found = job->former[i];
+	memmove(w->answered, found, strlen(found) + 1);
 }
 
 static void find_registered(struct scan *s)
 {
 	const struct runtime *rt = &s->published->runtime;
-	char name[JOB_PROC_SIZE], key[JOB_KEY_SIZE];
+	char name[JOB_PROC_SIZE], key[JOB_LINK_SIZE];
 
 	for (size_t i = 0; i < s->out->n; i++) {
 		struct worker *w = &s->out->items[i];
@@ -231,6 +251,7 @@ static void find_forked(struct scan *s)
 			continue;
 		w->key = strdup(parent->key);
 		w->forked_off = parent->pid;
+		memcpy(w->answered, parent->answered, sizeof w->answered);
 	}
 }
 
@@ -275,7 +296,8 @@ static void find_unit_and_stale(const struct scan *s, struct worker *w)
 	if (!assign || !w->pin_known)
 		return;
 	now = assign->mode == MODE_ON ? assign_choose(assign, &subject.match, &rule) : "";
-	w->stale = streq(now, w->snapshot) ? TRI_NO : TRI_YES;
+	w->stale = streq(now, w->answered) ? TRI_NO : TRI_YES;
+	w->job_stale = streq(now, w->snapshot) ? TRI_NO : TRI_YES;
 }
 
 static void find_required(const struct scan *s, struct worker *w)
@@ -287,10 +309,10 @@ static void find_required(const struct scan *s, struct worker *w)
 	required = exec_block_find(&block, "CUDAENV_REQUIRE");
 	/* Anybody's text; what is longer is no digest anyhow. */
 	w->required = required ? strndup(required, DIGEST_HEX) : NULL;
-	w->required_met = required && ranks_met(&s->published->runtime, required, w->snapshot);
+	w->required_met = required && ranks_met(&s->published->runtime, required, w->answered);
 	/* Whatever the rules say: in its place the same would be asked for. */
 	if (w->required_met)
-		w->stale = TRI_NO;
+		w->stale = w->job_stale = TRI_NO;
 }
 
 static int by_key(const void *a, const void *b)
@@ -343,8 +365,11 @@ static int add_job(struct scan *s, const char *name)
 	job_key_format(&job.parts, key);
 	job.root_pid = find_root(s, &job.parts);
 	job.pin_known = pin_read(&s->published->runtime, key, job.parts.uid, &pin) == 0;
-	if (job.pin_known)
+	if (job.pin_known) {
 		memcpy(job.snapshot, pin.digest, sizeof job.snapshot);
+		memcpy(job.former, pin.former, sizeof job.former);
+		job.n_former = pin.n_former;
+	}
 	job.key = strdup(key);
 	jobs = reallocarray(out->jobs, out->n_jobs + 1, sizeof *jobs);
 	if (jobs)
@@ -414,6 +439,7 @@ static void count_members(struct workers *out)
 		job->members++;
 		w->pin_known = job->pin_known;
 		memcpy(w->snapshot, job->snapshot, sizeof w->snapshot);
+		find_answered(job, w);
 	}
 	/* A pin whose processes are all gone is the broker's to remove, and no job any more. */
 	for (size_t i = 0; i < out->n_jobs; i++) {
@@ -551,7 +577,7 @@ void workers_done(struct workers *w)
 bool workers_job_stale(const struct workers *w, const struct worker_job *job)
 {
 	for (size_t i = 0; i < w->n; i++)
-		if (w->items[i].stale == TRI_YES && streq(w->items[i].key, job->key))
+		if (w->items[i].job_stale == TRI_YES && streq(w->items[i].key, job->key))
 			return true;
 	return false;
 }

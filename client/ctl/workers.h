@@ -28,9 +28,13 @@ struct worker {
 	pid_t forked_off; /* not registered, but a fork of this registered one; 0: no */
 	enum started started;
 	bool pin_known;
-	char snapshot[DIGEST_SIZE]; /* "": nothing is set */
-	enum tri stale;             /* a new job in its place would get something else */
-	char *required;             /* CUDAENV_REQUIRE as it was handed; NULL: not, or unknown */
+	char snapshot[DIGEST_SIZE]; /* its job's; "": nothing is set */
+	char answered
+		[DIGEST_SIZE]; /* what it was answered with itself: after a release its job may have
+				       another; an older release's link does not tell, then the job's */
+	enum tri stale;        /* a new job in its place would get something else than it has */
+	enum tri job_stale;    /* likewise, than its job has */
+	char *required;        /* CUDAENV_REQUIRE as it was handed; NULL: not, or unknown */
 	bool required_met;
 };
 
@@ -40,6 +44,8 @@ struct worker_job {
 	pid_t root_pid; /* 0: unknown or gone */
 	bool pin_known;
 	char snapshot[DIGEST_SIZE];
+	char former[PIN_MAX_FORMER][DIGEST_SIZE]; /* from before a release */
+	unsigned n_former;
 	size_t members;
 };
 

@@ -42,8 +42,8 @@ static struct json_object *process_json(const struct workers *all, const struct 
 	json_object_object_add(o, "exe", json_text(w->exe));
 	json_object_object_add(o, "started_as", json_text(started_name(w->started)));
 	json_object_object_add(o, "job", json_text(w->key));
-	json_object_object_add(o, "snapshot", json_digest(w->snapshot));
-	json_object_object_add(o, "profile", json_text(published_names_find(names, w->snapshot)));
+	json_object_object_add(o, "snapshot", json_digest(w->answered));
+	json_object_object_add(o, "profile", json_text(published_names_find(names, w->answered)));
 	json_object_object_add(o, "stale", json_tri(w->stale));
 	json_object_object_add(o, "unit", json_text(w->unit));
 	json_object_object_add(o, "required", json_text(w->required));
@@ -90,15 +90,15 @@ static struct json_object *worklist_json(const struct published *p, const struct
 static void process_row(struct table *t, const struct worker *w, struct published_names *names,
 			int indent)
 {
-	const char *profile = published_names_find(names, w->snapshot);
+	const char *profile = published_names_find(names, w->answered);
 
 	table_cell_format(t, "%*s%d", 2 * (indent < INDENT_MAX ? indent : INDENT_MAX), "",
 			  (int)w->pid);
 	table_cell_format(t, "%u", (unsigned)w->uid);
 	table_cell(t, started_name(w->started));
 	table_cell(t, profile);
-	if (w->snapshot[0])
-		table_cell_format(t, "%.*s", DIGEST_SHOWN, w->snapshot);
+	if (w->answered[0])
+		table_cell_format(t, "%.*s", DIGEST_SHOWN, w->answered);
 	else
 		table_cell(t, w->pin_known ? "none" : NULL);
 	table_cell(t, w->required && !w->required_met ? "unmet"

@@ -192,6 +192,7 @@ class Search:
         except (OSError, reader.Refused) as e:
             reader.not_short(e)
             return None
+        key = key and key.partition(b" ")[0]  # behind it: what it was answered with, for people
         k = reader.job_key_parse(key) if key else None
         return key if k and not k.slot and k.uid == self.subject.key_uid else None
 
@@ -426,14 +427,25 @@ def settle(rt, key, digest):
     return digest
 
 
-def register(rt, name, key):
+def update_link(rt, name, text):
+    posix.symlink(text, b"." + name, dir_fd=rt.procs)
+    try:
+        posix.rename(b"." + name, name, src_dir_fd=rt.procs, dst_dir_fd=rt.procs)
+    except OSError:
+        posix.unlink(b"." + name, dir_fd=rt.procs)
+
+
+def register(rt, name, key, digest):
+    text = key + b" " + (digest or b"none")[:64 if len(key) + 65 <= 127 else 12]
     for _ in range(2):
         try:
-            posix.symlink(key, name, dir_fd=rt.procs)
+            posix.symlink(text, name, dir_fd=rt.procs)
             return
         except FileExistsError:
             try:
-                reader.runtime_readlink(rt, rt.procs, name)
+                old = reader.runtime_readlink(rt, rt.procs, name)
+                if old and old != text and old.partition(b" ")[0] == key:
+                    update_link(rt, name, text)
                 return
             except reader.Refused:
                 if rt.uid not in (0, rt.broker) or not removed(rt.procs, name):
@@ -464,5 +476,5 @@ def decide(rt, assign, subject):
             digest = assign_choose(assign, subject)
         digest = settle(rt, key, digest)
     if rt.procs is not None and subject.pidns:
-        register(rt, b"%d-%d-%d" % (subject.pidns, search.me.nspid, search.me.start), key)
+        register(rt, b"%d-%d-%d" % (subject.pidns, search.me.nspid, search.me.start), key, digest)
     return key, digest

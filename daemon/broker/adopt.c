@@ -150,7 +150,7 @@ static void take_link(struct adopt *a, const char *name, uid_t owner, const char
 static void judge_link(struct adopt *a, const char *name)
 {
 	struct process_id id;
-	char key[JOB_KEY_SIZE];
+	char key[JOB_LINK_SIZE];
 	uid_t owner;
 	int r;
 
@@ -168,6 +168,7 @@ static void judge_link(struct adopt *a, const char *name)
 		clear_name(a, a->rt->procs_fd, name);
 	if (r < 0)
 		return;
+	(void)job_link_cut(key);
 	id.pid = id.nspid;
 	if (id.pidns == a->roots->own_pidns)
 		take_link(a, name, owner, key, &id);
@@ -307,7 +308,7 @@ static void on_found(void *userdata, bool link, const char *name, pid_t pid)
 	struct found *f = userdata;
 	struct adopt *a = f->adopt;
 	struct process_id id = {.pid = pid};
-	char key[JOB_KEY_SIZE];
+	char key[JOB_LINK_SIZE];
 	struct job *j;
 	uid_t owner;
 
@@ -324,8 +325,10 @@ static void on_found(void *userdata, bool link, const char *name, pid_t pid)
 	if (pid == 0)
 		remove_name(a, a->rt->procs_fd, name);
 	else if (job_proc_parse(name, &id.pidns, &id.nspid, &id.start) == 0 &&
-		 read_link(a->rt->procs_fd, name, &owner, key, sizeof key) == 0)
+		 read_link(a->rt->procs_fd, name, &owner, key, sizeof key) == 0) {
+		(void)job_link_cut(key);
 		take_link(a, name, owner, key, &id);
+	}
 }
 
 void adopt_find_root(struct adopt *a, const struct job *j)

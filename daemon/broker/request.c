@@ -138,8 +138,10 @@ static void link_peer(struct broker *b, struct peer *peer, const struct question
 	const struct process *p = registry_find(&b->registry, id.pid, id.start);
 
 	peer->start = d->start;
-	if (p && streq(p->job->key, d->key))
+	if (p && streq(p->job->key, d->key)) {
+		(void)decide_register(&b->rt, id.pidns, d);
 		return;
+	}
 	if (decide_register(&b->rt, id.pidns, d) == -EEXIST &&
 	    replace_link(b, peer, &id, d) == -ESRCH)
 		return;

@@ -45,7 +45,11 @@ class Published:
 
     def links(self):
         """Every pin and every registered process: name, text."""
-        return {f"{d}/{n}": os.readlink(self.path / d / n) for d in ("jobs", "procs") for n in os.listdir(self.path / d)}
+        def text(d, n):
+            # Behind the key stands what the process was answered with.
+            found = os.readlink(self.path / d / n)
+            return found.split(" ")[0] if d == "procs" else found
+        return {f"{d}/{n}": text(d, n) for d in ("jobs", "procs") for n in os.listdir(self.path / d)}
 
     def forget(self):
         for d in ("jobs", "procs"):

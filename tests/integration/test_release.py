@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from conftest import CTL, wait_until
-from test_ctl import holder, program
+from test_ctl import LIBRARY, holder, program
 
 USER = 12345
 
@@ -264,3 +264,70 @@ sys.stdin.read()
         finally:
             os.kill(broker, signal.SIGCONT)
             stranger.communicate()
+
+
+def states(node):
+    """pid: snapshot and whether a new job in its place would get something else."""
+    return {w["pid"]: (w["snapshot"], w["stale"]) for w in node.json("workers")["processes"]}
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_workers_of_a_released_job(two, alone):
+    """Each process is shown with what it was answered with itself, whoever answered, and after a broker's end as well."""
+    base = two.json("status")["digest"]
+    with program(two) as (main, start):
+        first = start("spawn")
+        two.ctl("use", "other")
+        other = two.json("status")["digest"]
+        release(two, main)
+        if alone:
+            os.kill(two.broker_pid(), signal.SIGSTOP)
+        second, forked = start("spawn"), start("fork")
+        if alone:
+            os.kill(two.broker_pid(), signal.SIGCONT)
+        expected = {main: (base, True), first: (base, True), second: (other, False), forked: (base, True)}
+        assert states(two) == expected
+        assert two.json("workers")["jobs"][0]["snapshot"] == other, "that of its next process"
+        assert "1 of 4 workers on other, 3 on another snapshot" in two.json("status")["verdict"]
+        os.kill(two.broker_pid(), signal.SIGKILL)
+        assert states(two) == expected
+        document = json.loads(two.ctl("why", first, "--json", ok=1).stdout)
+        assert {v["verdict"] for v in document["variables"]} == {"stale"}, "its report went with the broker, the link tells"
+        # It is not a job that stays behind: its next process has what is in use.
+        assert two.json("use", "other")["stays"] == []
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_program_executed_anew_after_a_release(two, alone, tmp_path):
+    """The same process, answered again: the link follows."""
+    script = f"""
+import os, sys, ctypes
+ctypes.CDLL({str(LIBRARY)!r}).cudaenv_start(None, ctypes.byref(ctypes.c_void_p()))
+print(os.getpid(), flush=True)
+sys.stdin.readline()
+os.execv(sys.executable, [sys.executable, {str(tmp_path / "again.py")!r}])
+"""
+    (tmp_path / "again.py").write_text(script)
+    p = subprocess.Popen(two.new_job([os.path.realpath("/usr/bin/python3"), tmp_path / "again.py"]), stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, text=True, env=two.environ())
+    try:
+        pid = int(p.stdout.readline())
+        base = two.json("status")["digest"]
+        assert states(two) == {pid: (base, False)}
+        two.ctl("use", "other")
+        release(two, pid)
+        assert states(two) == {pid: (base, True)}
+        if alone:
+            os.kill(two.broker_pid(), signal.SIGSTOP)
+        p.stdin.write("\n")
+        p.stdin.flush()
+        assert int(p.stdout.readline()) == pid
+        if not alone:
+            assert states(two) == {pid: (two.json("status")["digest"], False)}
+    finally:
+        if alone:
+            os.kill(two.broker_pid(), signal.SIGCONT)
+        p.stdin.close()
+        p.kill()
+        subprocess.run(["pkill", "-9", "-f", str(tmp_path / "again.py")])
+        p.wait()

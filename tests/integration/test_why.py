@@ -473,11 +473,11 @@ def test_who_decided_alone_and_could_not_report(two):
         assert status == 1 and document["report_missing"] == "it has sent none" and document["verdict"].startswith("NOT KNOWN: ")
         # It was handed what its parent set.
         assert why(two, child)[1] == 0
-        # Of a job that was released meanwhile that says nothing.
+        # Of a job that was released meanwhile it has what its link says.
         two.ctl("use", "pcie8")
         two.ctl("release", main)
         document, status = why(two, child)
-        assert status == 1 and {v["verdict"] for v in document["variables"]} == {"unknown"}
+        assert status == 1 and {v["verdict"] for v in document["variables"]} == {"stale"}
 
 
 def test_a_frozen_manager_costs_file_and_line_alone(two):

@@ -35,7 +35,7 @@ static void report_lost(struct node *n, struct peer *peer, const char *key)
 /* The connection outlived its process, and another one, of another job, has its number. */
 TEST(number_of_another)
 {
-	char key[JOB_KEY_SIZE], name[JOB_PROC_SIZE];
+	char key[JOB_KEY_SIZE], name[JOB_PROC_SIZE], link[JOB_LINK_SIZE];
 	struct process *p;
 	struct node n;
 	pid_t pid;
@@ -58,7 +58,8 @@ TEST(number_of_another)
 		report_lost(&n, &peer, key);
 		check(!p->report);
 		check_streq(p->job->key, key);
-		check_streq(link_text(&n, "procs", name), key);
+		job_link_format(key, n.digest, link);
+		check_streq(link_text(&n, "procs", name), link);
 	}
 	end(pid);
 	node_done(&n);

@@ -108,6 +108,25 @@ TEST(names_of_processes)
 	check(pid == INT32_MAX);
 }
 
+TEST(texts_of_links)
+{
+	char text[JOB_LINK_SIZE], key[JOB_KEY_SIZE];
+
+	job_link_format("tree-0-1-2-3", A64, text);
+	check_streq(text, "tree-0-1-2-3 " A64);
+	check_streq(job_link_cut(text), A64);
+	check_streq(text, "tree-0-1-2-3");
+	check_streq(job_link_cut(text), ""); /* an older release's */
+	job_link_format("unit-0-7", "", text);
+	check_streq(text, "unit-0-7 none");
+	/* What would take a page is cut. */
+	(void)snprintf(key, sizeof key, "tree-1000-4026531836-4194304-99999999.%s", A64);
+	job_link_format(key, A64, text);
+	check(strlen(text) == strlen(key) + 1 + 12 && strlen(text) <= 127);
+	check_streq(job_link_cut(text), "aaaaaaaaaaaa");
+	check_streq(text, key);
+}
+
 /* --- rule 4 and the boundaries --- */
 
 TEST(commands_at_a_prompt)

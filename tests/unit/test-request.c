@@ -13,6 +13,7 @@ TEST(fetch)
 {
 	char key[JOB_KEY_SIZE], again[JOB_KEY_SIZE];
 	struct process *p;
+	char link[JOB_LINK_SIZE];
 	struct wire_answer a;
 	struct node n;
 	pid_t pid;
@@ -25,7 +26,8 @@ TEST(fetch)
 	check_streq(a.digest, n.digest);
 	check(a.reason == DECIDED_DEFAULT && !(a.flags & ANSWER_BELOW));
 	check_streq(link_text(&n, "jobs", key), n.digest);
-	check_streq(link_text(&n, "procs", proc_name(&n, pid, start)), key);
+	job_link_format(key, n.digest, link);
+	check_streq(link_text(&n, "procs", proc_name(&n, pid, start)), link);
 	p = registry_find(&n.broker.registry, pid, start);
 	check(p && (p->pidfd >= 0) == has_pidfds() && p->uid == geteuid());
 	check_streq(p->job->key, key);
@@ -560,6 +562,7 @@ TEST(change_of_uid)
 	struct node n;
 	struct peer peer;
 	struct job *old;
+	char link[JOB_LINK_SIZE];
 	uint64_t start;
 	pid_t pid;
 
@@ -581,7 +584,8 @@ TEST(change_of_uid)
 	check(error_of(why_as(&n, 0, pid, start)).code == ENODATA);
 	check_streq(fetch_as(&n, &peer, NULL, other).digest, n.digest);
 	check(strncmp(other, "tree-54321-", 11) == 0);
-	check_streq(link_text(&n, "procs", proc_name(&n, pid, start)), other);
+	job_link_format(other, n.digest, link);
+	check_streq(link_text(&n, "procs", proc_name(&n, pid, start)), link);
 	run_steps(&n, 2);
 	check(old->n_members == 0 &&
 	      old->root == ROOT_PROCESS); /* it is still the old one's root */

@@ -150,7 +150,7 @@ static void one_alone_with_report(void)
 
 static void registered(void)
 {
-	char text[JOB_KEY_SIZE] = "", name[JOB_PROC_SIZE];
+	char text[JOB_LINK_SIZE] = "", name[JOB_PROC_SIZE];
 	struct runtime rt = RUNTIME_NULL;
 	struct proc_facts facts;
 	struct stat st;
@@ -162,6 +162,7 @@ static void registered(void)
 	job_proc_format(st.st_ino, getpid(), facts.start, name);
 	check(runtime_open(tree, geteuid(), &rt) == 0);
 	check(runtime_readlink(&rt, rt.procs_fd, name, geteuid(), text, sizeof text) == 0);
+	check_streq(job_link_cut(text), one);
 	check_streq(text, cudaenv_result_job(result));
 	check(runtime_readlink(&rt, rt.jobs_fd, text, geteuid(), text, sizeof text) == 0);
 	check_streq(text, one);
