@@ -293,6 +293,8 @@ static void find_unit_and_stale(const struct scan *s, struct worker *w)
 	subject_of(&source, w, &subject);
 	if (subject.unit[0])
 		w->unit = strdup(subject.unit);
+	if (subject.cgroup[0])
+		w->cgroup = strdup(subject.cgroup);
 	if (!assign || !w->pin_known)
 		return;
 	now = assign->mode == MODE_ON ? assign_choose(assign, &subject.match, &rule) : "";
@@ -455,6 +457,7 @@ void worker_done(struct worker *w)
 {
 	free(w->exe);
 	free(w->unit);
+	free(w->cgroup);
 	free(w->key);
 	free(w->required);
 }

@@ -23,6 +23,7 @@ struct worker {
 	uint64_t stack; /* start of its stack: equal in a fork, chosen anew by an exec; 0 unknown */
 	char *exe;      /* NULL unknown */
 	char *unit;     /* NULL none */
+	char *cgroup;   /* its path, as the caller sees it; NULL unknown */
 	char *key;      /* its job; NULL: not listed */
 	bool registered;
 	pid_t forked_off; /* not registered, but a fork of this registered one; 0: no */

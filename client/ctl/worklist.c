@@ -46,6 +46,7 @@ static struct json_object *process_json(const struct workers *all, const struct 
 	json_object_object_add(o, "profile", json_text(published_names_find(names, w->answered)));
 	json_object_object_add(o, "stale", json_tri(w->stale));
 	json_object_object_add(o, "unit", json_text(w->unit));
+	json_object_object_add(o, "cgroup", json_text(w->cgroup));
 	json_object_object_add(o, "required", json_text(w->required));
 	json_object_object_add(o, "required_met",
 			       w->required ? json_object_new_boolean(w->required_met) : NULL);

@@ -469,7 +469,7 @@ def test_workers(two):
         pids = {method: start(method) for method in ("spawn", "fork", "forkserver")}
         workers = by_pid(two)
         assert workers.keys() == {main, *pids.values()}
-        assert all(w.keys() == {"pid", "parent", "uid", "exe", "started_as", "job", "snapshot", "profile", "stale", "unit", "required",
+        assert all(w.keys() == {"pid", "parent", "uid", "exe", "started_as", "job", "snapshot", "profile", "stale", "unit", "cgroup", "required",
                                "required_met", "verdict"}
                    for w in workers.values())
         assert workers[main]["started_as"] == "main"

@@ -16,6 +16,16 @@ def generation(phase):
     assert [p.wait() for p in ranks] == [0, 0]
 generation("before"); wait_for_switch(); generation("after")
 """
+TORCHRUN = """
+import os
+from worker import report, wait_for_switch
+# Rank 0 fails after the switch: torchrun ends all, and starts all again.
+again = os.environ["TORCHELASTIC_RESTART_COUNT"] != "0"
+report("after" if again else "before")
+if not again:
+    wait_for_switch()
+    raise SystemExit(os.environ["RANK"] == "0")
+"""
 SPAWN = """
 import multiprocessing as mp
 from worker import report, wait_for_switch
@@ -93,6 +103,12 @@ def test_python_launchers(place, name, text, module, workers):
     if name != "dask":
         pids = {phase: {line.pid for line in lines if line.phase == phase} for phase in ("before", "after")}
         assert not pids["before"] & pids["after"], "other processes did the second part"
+
+
+def test_torchrun(place):
+    needs_module("torch")
+    script = write(place, "job_torchrun.py", TORCHRUN)
+    place.both([PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1", script], 2, 2)
 
 
 def test_gunicorn(place):
