@@ -147,6 +147,16 @@ static bool is_met(const struct start *s, const struct cudaenv_result *result)
 	return ranks_met(&s->rt, s->required, result->snapshot ? result->snapshot->digest : "");
 }
 
+/* What CUDAENV_REQUIRE stands for here. A snapshot that root may not take (scope user) is not to be
+ * had for root. */
+static int resolve(struct start *s, char ret[DIGEST_SIZE])
+{
+	_cleanup_(snapshot_freep) struct snapshot *snapshot = NULL;
+	int r = s->required ? ranks_resolve(&s->rt, s->required, ret) : -ENOENT;
+
+	return r == 0 && s->rt.self == 0 ? snapshot_load(&s->rt, ret, &snapshot) : r;
+}
+
 /* A snapshot that CUDAENV_REQUIRE names goes before an inherited token. A rank digest may be that of
  * what the job gets anyway; only where it is not, the node's snapshot with it is asked for. */
 static int obtain_required(struct start *s, struct cudaenv_result *result)
@@ -155,7 +165,7 @@ static int obtain_required(struct start *s, struct cudaenv_result *result)
 	char digest[DIGEST_SIZE];
 	int r;
 
-	if (!s->required || ranks_resolve(&s->rt, s->required, digest) < 0)
+	if (resolve(s, digest) < 0)
 		return obtain(s, result);
 	if (!streq(digest, s->required)) {
 		r = obtain(s, result);

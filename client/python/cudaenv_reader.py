@@ -710,6 +710,11 @@ def obtain(rt, assign, subject, fetch):
 def obtain_required(rt, assign, subject, fetch, required):
     """A snapshot that CUDAENV_REQUIRE names goes before an inherited token. A rank digest may be that of what the job gets anyway."""
     digest = ranks_resolve(rt, required) if required is not None else None
+    if digest and rt.uid == 0:
+        try:
+            snapshot_load(rt, digest)
+        except (OSError, Refused, ValueError):
+            digest = None  # root may not take it (scope user)
     if digest != required or required is None:
         answer = obtain(rt, assign, subject, fetch)
         if digest is None or (answer and answer[2] and ranks_met(rt, required, answer[2].digest)):

@@ -90,10 +90,10 @@ def test_root_takes_none_that_others_could_change(two, way, tmp_path):
     theirs = shown(two, "theirs")["digest"]
     command = two.new_job([interpreters()[1], "-S", driver, way, two.run])
     done = subprocess.run(command, env=two.environ(CUDAENV_REQUIRE=theirs), capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0 and str(own) not in done.stdout
+    assert done.returncode == 0 and str(own) not in done.stdout and '"NCCL_ALGO": "Ring"' in done.stdout
     fail(two)
     done = subprocess.run(command, env=two.environ(CUDAENV_REQUIRE=theirs), capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (78, "") and "this job has no snapshot" in done.stderr
+    assert (done.returncode, done.stdout) == (78, "") and f"this job has snapshot {shown(two, 'ring')['digest'][:12]}" in done.stderr
 
 
 @pytest.mark.parametrize("alone", [False, True])
