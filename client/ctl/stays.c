@@ -56,15 +56,33 @@ static bool job_stays(const struct stays *s, const struct worker_job *job)
 	return a && a->mode == MODE_ON && concerns(s, job) && workers_job_stale(&s->workers, job);
 }
 
-/* malloc()ed: the name, or else the number. */
-static char *user_name(uid_t uid)
-{
-	const struct passwd *pw = getpwuid(uid);
-	char *text = NULL;
+/* The last one asked for. */
+struct user_names {
+	uid_t uid;
+	char *text;
+};
 
+/* The name, or else the number; "" without memory. Thousands of jobs are of a few users, and asking for
+ * a name takes a millisecond. */
+static const char *user_name(struct user_names *names, uid_t uid)
+{
+	const struct passwd *pw;
+
+	if (names->text && names->uid == uid)
+		return names->text;
+	free(names->text);
+	pw = getpwuid(uid);
 	if (pw)
-		return strdup(pw->pw_name);
-	return asprintf(&text, "%u", (unsigned)uid) < 0 ? NULL : text;
+		names->text = strdup(pw->pw_name);
+	else if (asprintf(&names->text, "%u", (unsigned)uid) < 0)
+		names->text = NULL;
+	names->uid = uid;
+	return names->text ? names->text : "";
+}
+
+static void user_names_done(struct user_names *names)
+{
+	free(names->text);
 }
 
 static struct json_object *way_out_json(const struct worker_job *job, const char *unit)
@@ -81,11 +99,10 @@ static struct json_object *way_out_json(const struct worker_job *job, const char
 }
 
 static struct json_object *job_json(const struct stays *s, const struct worker_job *job,
-				    const char *profile)
+				    const char *profile, struct user_names *users)
 {
 	const struct workers *w = &s->workers;
 	struct json_object *o = json_object_new_object(), *pids = json_object_new_array();
-	_cleanup_(freep) char *user = user_name(job->parts.uid);
 	const char *unit = workers_job_unit(w, job);
 
 	json_object_object_add(o, "id", json_text(job->key));
@@ -96,18 +113,18 @@ static struct json_object *job_json(const struct stays *s, const struct worker_j
 	json_object_object_add(o, "profile", json_text(profile));
 	json_object_object_add(o, "unit", json_text(unit));
 	json_object_object_add(o, "uid", json_object_new_int64(job->parts.uid));
-	json_object_object_add(o, "user", json_text(user));
+	json_object_object_add(o, "user", json_text(user_name(users, job->parts.uid)));
 	json_object_object_add(o, "fix", way_out_json(job, unit));
 	json_object_object_add(o, "pids", pids);
-	for (size_t i = 0; i < w->n; i++)
-		if (streq(w->items[i].key, job->key))
-			json_object_array_add(pids, json_object_new_int64(w->items[i].pid));
+	for (size_t i = job->first; i != WORKERS_NONE; i = w->items[i].next)
+		json_object_array_add(pids, json_object_new_int64(w->items[i].pid));
 	return o;
 }
 
 struct json_object *stays_json(const struct stays *s)
 {
 	_cleanup_(published_names_done) struct published_names names = {.published = &s->published};
+	_cleanup_(user_names_done) struct user_names users = {0};
 	struct json_object *list;
 
 	if (!s->known)
@@ -118,8 +135,8 @@ struct json_object *stays_json(const struct stays *s)
 
 		if (job_stays(s, job))
 			json_object_array_add(
-				list,
-				job_json(s, job, published_names_find(&names, job->snapshot)));
+				list, job_json(s, job, published_names_find(&names, job->snapshot),
+					       &users));
 	}
 	return list;
 }
@@ -149,26 +166,23 @@ void stays_way_out(FILE *f, const struct worker_job *job, const char *unit)
 	}
 }
 
-static void print_job(const struct stays *s, const struct worker_job *job, const char *profile)
+static void print_job(const struct stays *s, const struct worker_job *job, const char *profile,
+		      struct user_names *users)
 {
 	const struct workers *w = &s->workers;
 	const char *separator = "";
 
 	printf("  job %.*s", workers_key_shown(job->key), job->key);
 	if (job->parts.uid != geteuid()) {
-		_cleanup_(freep) char *user = user_name(job->parts.uid);
-
 		printf(" of ");
-		print_escaped(user ? user : "another user");
+		print_escaped(user_name(users, job->parts.uid));
 	}
 	printf(", on ");
 	print_escaped(!job->snapshot[0] ? "nothing" : profile ? profile : "a snapshot");
 	if (job->snapshot[0])
 		printf(" %.*s", DIGEST_SHOWN, job->snapshot);
 	printf(", pids ");
-	for (size_t i = 0; i < w->n; i++) {
-		if (!streq(w->items[i].key, job->key))
-			continue;
+	for (size_t i = job->first; i != WORKERS_NONE; i = w->items[i].next) {
 		printf("%s%d", separator, (int)w->items[i].pid);
 		separator = " ";
 	}
@@ -180,6 +194,7 @@ static void print_job(const struct stays *s, const struct worker_job *job, const
 void stays_print(const struct stays *s)
 {
 	_cleanup_(published_names_done) struct published_names names = {.published = &s->published};
+	_cleanup_(user_names_done) struct user_names users = {0};
 	bool any = false;
 
 	for (size_t i = 0; i < s->workers.n_jobs; i++) {
@@ -191,7 +206,7 @@ void stays_print(const struct stays *s)
 			printf("These jobs stay as they are until they are started again, or "
 			       "moved by release JOB:\n");
 		any = true;
-		print_job(s, job, published_names_find(&names, job->snapshot));
+		print_job(s, job, published_names_find(&names, job->snapshot), &users);
 	}
 	own_job_print(&s->own, false);
 }

@@ -476,6 +476,21 @@ static void keep_listed(const struct scan *s)
 	out->n = kept;
 }
 
+/* With thousands of each, a look at all processes for every job takes seconds. */
+static void link_members(struct workers *out)
+{
+	for (size_t i = 0; i < out->n_jobs; i++)
+		out->jobs[i].first = WORKERS_NONE;
+	for (size_t i = out->n; i > 0; i--) {
+		struct worker *w = &out->items[i - 1];
+		struct worker_job *job = (struct worker_job *)workers_job(out, w->key);
+
+		w->next = job ? job->first : WORKERS_NONE;
+		if (job)
+			job->first = i - 1;
+	}
+}
+
 /* /proc shows threads by number as well, without listing them. */
 static bool is_thread(int proc_fd, pid_t pid)
 {
@@ -536,6 +551,7 @@ int workers_collect(const struct published *published, uid_t viewer, struct work
 		return r;
 	count_members(&out);
 	keep_listed(&s);
+	link_members(&out);
 	for (size_t i = 0; i < out.n; i++) {
 		find_unit_and_stale(&s, &out.items[i]);
 		find_required(&s, &out.items[i]);
@@ -579,16 +595,16 @@ void workers_done(struct workers *w)
 
 bool workers_job_stale(const struct workers *w, const struct worker_job *job)
 {
-	for (size_t i = 0; i < w->n; i++)
-		if (w->items[i].job_stale == TRI_YES && streq(w->items[i].key, job->key))
+	for (size_t i = job->first; i != WORKERS_NONE; i = w->items[i].next)
+		if (w->items[i].job_stale == TRI_YES)
 			return true;
 	return false;
 }
 
 const char *workers_job_unit(const struct workers *w, const struct worker_job *job)
 {
-	for (size_t i = 0; i < w->n; i++)
-		if (w->items[i].unit && streq(w->items[i].key, job->key))
+	for (size_t i = job->first; i != WORKERS_NONE; i = w->items[i].next)
+		if (w->items[i].unit)
 			return w->items[i].unit;
 	return NULL;
 }

@@ -25,6 +25,7 @@ struct worker {
 	char *unit;     /* NULL none */
 	char *cgroup;   /* its path, as the caller sees it; NULL unknown */
 	char *key;      /* its job; NULL: not listed */
+	size_t next;    /* the next member of its job, WORKERS_NONE: the last */
 	bool registered;
 	pid_t forked_off; /* not registered, but a fork of this registered one; 0: no */
 	enum started started;
@@ -48,7 +49,10 @@ struct worker_job {
 	char former[PIN_MAX_FORMER][DIGEST_SIZE]; /* from before a release */
 	unsigned n_former;
 	size_t members;
+	size_t first; /* the first listed member, WORKERS_NONE: none */
 };
+
+#define WORKERS_NONE SIZE_MAX
 
 struct workers {
 	struct worker *items; /* by pid */
