@@ -17,7 +17,7 @@ tests_start_client_LDADD = client/libclient.la
 check_PROGRAMS += tests/model-agent
 tests_model_agent_SOURCES = tests/model/agent.c
 tests_model_agent_LDADD = client/libclient.la
-EXTRA_DIST += tests/model
+EXTRA_DIST += tests/model/model.py
 
 # It reads the other logs of this run.
 TESTS += tests/check-left-out.sh
